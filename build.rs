@@ -1,1 +1,30 @@
-fn main() {}
+//! Generates Rust from `schemas/`: one line a product, the work is done in `build/`.
+//!
+//! Depends on nothing outside the repository, and runs again only when a schema or a file of `build/` changes.
+
+#[path = "build/mod.rs"]
+mod build;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=build");
+    println!("cargo:rerun-if-changed=schemas");
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    match products(&root, &out) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("\n{message}\n");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Everything that is generated. An error is a text for the person who changed a schema.
+fn products(root: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
+    build::protocol(root, out).map_err(|error| error.to_string())?;
+    Ok(())
+}
