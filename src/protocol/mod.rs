@@ -1,5 +1,9 @@
 //! What goes over the wire: generated types (one module a protocol version), Effect RPC frames, and what the versions share.
 
 mod ids;
+mod modes;
+mod untrusted;
 
 pub use ids::*;
+pub use modes::{InteractionMode, RuntimeMode};
+pub use untrusted::{Escaped, Untrusted, escape_json};
