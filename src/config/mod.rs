@@ -1,1 +1,169 @@
-//! (placeholder)
+//! What the operator decided: `t3code.toml`, the environment and the flags, made into one validated [`Config`].
+//!
+//! The table in `settings` names every setting once; help, README and tests read it. `load` finds the files, lays defaults, file,
+//! environment and flags over each other and validates the whole; each error is a sentence that names the place and how to mend it.
+//! Nothing here talks to a machine, and no token is ever read from a config file, logged or put into an error. Called by `cli`; everything
+//! above reads the structs.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use url::Url;
+
+use crate::protocol::{OptionValue, RuntimeMode};
+
+/// Everything that the operator decided, valid and typed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The T3 servers, by name. May be empty: then `serve` runs and says how to add one.
+    pub machines: Vec<MachineConfig>,
+    /// The endpoint and who may use it.
+    pub server: ServerConfig,
+    /// When a run counts as ended.
+    pub watch: WatchConfig,
+    /// What is logged, and how.
+    pub log: LogConfig,
+    /// The state directory, not yet made: `state::StateDir::open` does that.
+    pub state_dir: PathBuf,
+    /// `T3CODE_MCP_TOKEN`: the default bearer, where the operator gave one.
+    pub bearer: Option<SecretString>,
+    /// `T3CODE_MCP_ORIGIN`: the origin of what is dispatched over stdio.
+    pub origin: Option<String>,
+    /// Which files were read, which were left alone and why, what is odd: to be logged at the start.
+    pub notes: Vec<Note>,
+}
+
+/// One T3 server.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// What callers call it.
+    pub name: String,
+    /// Where it listens: `http` or `https`, no userinfo, no path.
+    pub url: Url,
+    /// Its token.
+    pub token: TokenSource,
+    /// fnmatch patterns against a project's title and workspace root: what matches none does not exist. Never empty.
+    pub projects: Vec<String>,
+    /// The model of a dispatch that names none: `instance/model`, `instance:model` or a bare model.
+    pub model: Option<String>,
+    /// Model options of a dispatch that names none.
+    pub options: BTreeMap<String, OptionValue>,
+    /// The mode of a dispatch that names none.
+    pub runtime_mode: Option<RuntimeMode>,
+    /// What no thread here may go beyond, the gateway-wide ceiling included.
+    pub max_runtime_mode: Option<RuntimeMode>,
+    /// A PEM file of further certificate authorities.
+    pub ca_file: Option<PathBuf>,
+    /// The largest frame taken from T3, in bytes.
+    pub frame_limit: usize,
+}
+
+/// Where a machine's token comes from.
+#[derive(Clone, Debug)]
+pub struct TokenSource {
+    /// The environment variable that the config names.
+    pub variable: String,
+    /// Its value; none where it is not set, then the machine says `needs_pairing` and names the variable.
+    pub token: Option<SecretString>,
+}
+
+/// The endpoint and who may use it.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The address that is bound.
+    pub host: IpAddr,
+    /// The port that is bound; 0 lets the system choose.
+    pub port: u16,
+    /// Values of `Host` that pass besides the bound address: `host` (any port) or `host:port`.
+    pub allowed_hosts: Vec<String>,
+    /// Values of `Origin` that pass; a request without one passes anyway.
+    pub allowed_origins: Vec<String>,
+    /// How callers prove who they are.
+    pub auth: Auth,
+    /// Whether the default bearer lets in; with named clients it can be switched off.
+    pub default_bearer: bool,
+    /// How long `t3_wait` waits when the caller names no timeout and gave no progress token.
+    pub wait_without_progress: Duration,
+    /// The named clients.
+    pub clients: Vec<ClientConfig>,
+}
+
+impl ServerConfig {
+    /// What is bound.
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+}
+
+/// How callers of the endpoint prove who they are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Auth {
+    /// By a bearer token.
+    Bearer,
+    /// Not at all: everyone who reaches the port is the default client.
+    None,
+}
+
+/// The name of the caller behind the default bearer, and over stdio. No named client may take it.
+pub const DEFAULT_CLIENT: &str = "default";
+
+/// A named client and what it may do.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// Its name: request ids are kept apart by it.
+    pub name: String,
+    /// Its bearer.
+    pub token: SecretString,
+    /// The machines that exist for it; none: all. Each is configured.
+    pub machines: Option<Vec<String>>,
+    /// Further patterns, beside the machine's own, that a project must match to exist for it; none: no further ones.
+    pub projects: Option<Vec<String>>,
+    /// What no thread that it touches may go beyond.
+    pub max_runtime_mode: Option<RuntimeMode>,
+    /// It may look and wait, and change nothing.
+    pub read_only: bool,
+}
+
+/// When a run counts as ended.
+#[derive(Clone, Debug)]
+pub struct WatchConfig {
+    /// A run that stays in `finishing` longer counts as completed, marked `unconfirmed`.
+    pub finish_timeout: Duration,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// A `tracing` filter, such as `info` or `t3code_mcp=debug`.
+    pub filter: String,
+    /// The shape of a line.
+    pub format: LogFormat,
+}
+
+/// The shape of a log line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What the operator should know about how the config came to be.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Note {
+    /// A file was read.
+    Read(PathBuf),
+    /// A file is there and was left alone.
+    Skipped {
+        /// The file.
+        path: PathBuf,
+        /// Why, and how to mend it.
+        why: String,
+    },
+    /// Something is odd but no error.
+    Warning(String),
+}

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::lifecycle::ThreadFacts;
 use crate::protocol::{CommandId, MessageId, ProjectId, ProviderInstanceId, RunId, RuntimeRequestId, ThreadId};
-pub use crate::protocol::{InteractionMode, RuntimeMode};
+pub use crate::protocol::{InteractionMode, OptionValue, RuntimeMode};
 
 /// T3's model selection: which provider instance, which model, which options.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,16 +26,6 @@ impl fmt::Display for ModelSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.instance.0, self.model)
     }
-}
-
-/// The value of a model option.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(untagged)]
-pub enum OptionValue {
-    /// On or off.
-    Bool(bool),
-    /// One of the option's choices.
-    Text(String),
 }
 
 /// A project as the shell shows it.

@@ -5,5 +5,5 @@ mod modes;
 mod untrusted;
 
 pub use ids::*;
-pub use modes::{InteractionMode, RuntimeMode};
+pub use modes::{InteractionMode, OptionValue, RuntimeMode};
 pub use untrusted::{Escaped, Untrusted, escape_json};

@@ -1,4 +1,5 @@
-//! The modes of a thread: how much its agent may do without asking, and whether it works or plans.
+//! What a caller or the operator may set for a thread: how much its agent may do without asking, whether it works or plans, and the
+//! values of model options.
 //!
 //! Both protocol versions share the words, and `config` needs them for its ceilings, so they stand below `machine`, which hands them on.
 
@@ -74,4 +75,14 @@ impl InteractionMode {
             .into_iter()
             .find(|mode| mode.as_str() == word)
     }
+}
+
+/// The value of a model option.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// On or off.
+    Bool(bool),
+    /// One of the option's choices.
+    Text(String),
 }
