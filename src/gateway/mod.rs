@@ -1,1 +1,90 @@
-//! (placeholder)
+//! What a caller may do, in the domain's words: one function a tool. `mcp` and `cli` only translate.
+//!
+//! Reads come from the mirrors in `fleet`; only a thread's content is fetched. Mutations run in their own task, so that a client that
+//! hangs up does not stop one half way. Nothing here sees a protocol version's types, or prints.
+
+mod answer;
+mod caller;
+mod delivery;
+mod dispatch;
+mod error;
+mod interrupt;
+mod machines;
+mod progress;
+mod projects;
+mod thread;
+mod view;
+mod wait;
+mod words;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::fleet::Fleet;
+
+pub use answer::{AnswerAnswer, AnswerArgs};
+pub use caller::Caller;
+pub use delivery::{Delivered, Delivery, LostOnDrop};
+pub use dispatch::{DispatchAnswer, DispatchArgs};
+pub use error::{ErrorCode, ToolError};
+pub use interrupt::{InterruptAnswer, InterruptArgs};
+pub use machines::{CredentialView, MachineView, MachinesAnswer, MachinesArgs};
+pub use progress::{ProgressSink, Tick};
+pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
+pub use thread::ThreadArgs;
+pub use view::*;
+pub use wait::{WaitAnswer, WaitArgs};
+pub use words::*;
+
+/// What the operator may set.
+#[derive(Clone, Debug)]
+pub struct GatewaySettings {
+    /// How long a wait without a progress token lasts where the caller names no timeout.
+    pub wait_without_progress: Duration,
+    /// How long a run may stay in `finishing` before it counts as completed.
+    pub finish_timeout: Duration,
+}
+
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            wait_without_progress: Duration::from_secs(50),
+            finish_timeout: Duration::from_secs(3 * 60),
+        }
+    }
+}
+
+/// The gateway: one for the process.
+#[derive(Debug)]
+pub struct Gateway {
+    fleet: Arc<Fleet>,
+    settings: GatewaySettings,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Gateway {
+    /// A gateway over the machines. When `stop` is cancelled, open waits answer `still_running`.
+    pub fn new(fleet: Arc<Fleet>, settings: GatewaySettings, stop: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            fleet,
+            settings,
+            stop,
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// The machines behind it.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
+    /// Waits until the mutations that run have ended; call it after `stop` was cancelled and no call comes in any more.
+    pub async fn settled(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}

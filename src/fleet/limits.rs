@@ -1,0 +1,26 @@
+//! What one client may see and do, beyond what the operator allows on each machine: data, made from the config's `[[server.client]]`.
+
+use crate::fleet::Patterns;
+use crate::machine::RuntimeMode;
+
+/// The limits of a client; the default has none.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Only these machines exist; none: all.
+    pub machines: Option<Vec<String>>,
+    /// Only projects that match exist; none: all that the machine allows.
+    pub projects: Option<Patterns>,
+    /// A lower ceiling than the machine's.
+    pub max_runtime_mode: Option<RuntimeMode>,
+    /// Nothing may be changed.
+    pub read_only: bool,
+}
+
+impl Limits {
+    /// Whether a machine of that name exists for the client.
+    pub fn machine(&self, name: &str) -> bool {
+        self.machines
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|allowed| allowed == name))
+    }
+}
