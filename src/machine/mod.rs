@@ -3,8 +3,14 @@
 //! [`Machine`] is the handle that `fleet` and `gateway` hold. It keeps itself connected from [`Machine::start`] until its token is
 //! cancelled, answers questions about the shell from memory, and is the only thing in the program that talks to T3.
 
+pub mod descriptor;
 pub mod domain;
 pub mod error;
+pub mod http;
+mod refusal;
+pub mod session;
+pub mod socket;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 mod ids;
 mod modes;
+pub mod rpc;
 mod untrusted;
 
 pub use ids::*;

@@ -1,0 +1,123 @@
+//! What a machine's HTTP refusal means: one place for plain requests and for the WebSocket upgrade.
+//!
+//! Nothing of a body reaches an error but T3's own codes and short excerpts; a redirect's target is named without its query, since
+//! it may repeat what we sent.
+
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use url::Url;
+
+use super::MachineError;
+use super::descriptor;
+
+/// T3's error body; every field is optional since other servers answer with other bodies.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorBody {
+    #[serde(rename = "_tag")]
+    tag: Option<String>,
+    code: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+    required_scope: Option<String>,
+    required_permission: Option<String>,
+    orchestration_protocol_version: Option<i64>,
+}
+
+/// What came instead of the answer.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// The server does not have this route: an older or newer T3, or none at all.
+    RouteAbsent,
+    /// Anything else.
+    Error(MachineError),
+}
+
+impl Refusal {
+    /// For routes that every T3 of ours has.
+    pub(super) fn into_error(self, machine: &str, path: &str) -> MachineError {
+        match self {
+            Self::RouteAbsent => MachineError::NotT3 {
+                reason: format!("{machine} answers, but has no {path}: is its url that of a T3 server?"),
+            },
+            Self::Error(error) => error,
+        }
+    }
+}
+
+/// Reads a refusal: any status but 2xx. `asked` is what was asked for, to resolve a redirect against.
+pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal {
+    if status.is_redirection() {
+        return Refusal::Error(redirected(machine, asked, headers));
+    }
+    let t3: Option<ErrorBody> = serde_json::from_slice(body).ok();
+    let body = t3.unwrap_or_default();
+    let code = body.code.as_deref().unwrap_or_default();
+    let reason = body.reason.as_deref();
+    Refusal::Error(match (status, code) {
+        (StatusCode::UPGRADE_REQUIRED, _) => descriptor::unsupported(machine, body.orchestration_protocol_version),
+        (StatusCode::UNAUTHORIZED, _) => MachineError::NeedsPairing {
+            reason: match reason {
+                Some("missing_credential") | None => {
+                    format!("{machine} asks for a credential: pair it, or set its token")
+                }
+                Some(reason) => {
+                    format!("{machine} does not accept the token ({reason}): pair it again, or set another token")
+                }
+            },
+        },
+        (StatusCode::FORBIDDEN, "insufficient_scope") => MachineError::InsufficientScope {
+            scope: body
+                .required_permission
+                .or(body.required_scope)
+                .unwrap_or_else(|| "that it did not name".into()),
+        },
+        (StatusCode::NOT_FOUND, "not_found") if reason == Some("thread_not_found") => MachineError::ThreadNotFound,
+        (_, code) if body.tag.is_some() && !code.is_empty() => MachineError::Rejected {
+            message: body.message.unwrap_or_else(|| {
+                let detail = reason.unwrap_or(code);
+                format!("{machine} refused: {detail} (HTTP {})", status.as_u16())
+            }),
+            tag: body.tag.unwrap_or_default(),
+        },
+        (StatusCode::NOT_FOUND | StatusCode::SERVICE_UNAVAILABLE | StatusCode::METHOD_NOT_ALLOWED, _) => {
+            return Refusal::RouteAbsent;
+        }
+        (StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT, _) => MachineError::Unreachable {
+            reason: format!(
+                "{machine}'s proxy answers HTTP {}, but the T3 server behind it does not: is it running?",
+                status.as_u16()
+            ),
+        },
+        _ => MachineError::NotT3 {
+            reason: format!(
+                "{machine} answered HTTP {} in a way that T3 does not: is its url that of a T3 server?",
+                status.as_u16()
+            ),
+        },
+    })
+}
+
+fn redirected(machine: &str, asked: &Url, headers: &HeaderMap) -> MachineError {
+    let target = headers
+        .get(header::LOCATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| asked.join(value).ok());
+    let target = target.map_or_else(|| "somewhere else".to_owned(), |url| bare(&url));
+    MachineError::NotT3 {
+        reason: format!(
+            "{machine} redirects to {target}, and redirects are not followed: set its url to where T3 itself listens"
+        ),
+    }
+}
+
+/// A URL without what may be secret: userinfo, query, fragment.
+pub(super) fn bare(url: &Url) -> String {
+    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    format!(
+        "{}://{}{port}{}",
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.path()
+    )
+}
