@@ -3,6 +3,7 @@
 //! A machine that is down, slow or wrong never delays or fails what concerns others. The allowlist is applied here and nowhere else:
 //! above this module a hidden project and an unknown one are the same.
 
+mod find;
 mod limits;
 mod patterns;
 
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::machine::{Machine, MachineSettings, OptionValue, RuntimeMode};
 
+pub use find::{FIRST_SNAPSHOT, FleetError, Found, Shown};
 pub use limits::Limits;
 pub use patterns::{PatternError, Patterns};
 
