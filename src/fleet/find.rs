@@ -12,7 +12,8 @@ use crate::fleet::{Fleet, Limits, Member};
 use crate::machine::{MachineError, Project};
 use crate::protocol::{ProjectId, ThreadId};
 
-/// How long a call waits for machines that it needs and that have not shown their first snapshot.
+/// How long after the start a call waits for machines that it needs and that have not shown their first snapshot. Later a machine that
+/// has none is down, and nobody waits for it.
 pub const FIRST_SNAPSHOT: Duration = Duration::from_secs(5);
 
 /// How long a call that looks for an id asks the machines over HTTP, where no mirror has it.
@@ -143,10 +144,7 @@ impl Member {
         match titled.as_slice() {
             [only] => Ok(Arc::clone(only)),
             [] => match self.away() {
-                Some(error) => Err(FleetError::Unreachable {
-                    machine: self.name().to_owned(),
-                    error,
-                }),
+                Some(error) => Err(unreachable(self, error)),
                 None => Err(FleetError::ProjectNotFound {
                     name: name.to_owned(),
                     machine: self.name().to_owned(),
@@ -200,16 +198,16 @@ impl Fleet {
         self.visible(limits).map(|member| member.name().to_owned()).collect()
     }
 
-    /// Waits until the machine has shown its first snapshot.
+    /// Waits until the machine has shown its first snapshot, at most until [`FIRST_SNAPSHOT`] after the start.
     pub async fn ready(&self, member: &Member) -> Result<(), FleetError> {
-        member
-            .machine
-            .ready(FIRST_SNAPSHOT)
+        self.first_snapshot(member)
             .await
-            .map_err(|error| FleetError::Unreachable {
-                machine: member.name().to_owned(),
-                error,
-            })
+            .map_err(|error| unreachable(member, error))
+    }
+
+    async fn first_snapshot(&self, member: &Member) -> Result<(), MachineError> {
+        let within = FIRST_SNAPSHOT.saturating_sub(self.started.elapsed());
+        member.machine.ready(within).await
     }
 
     /// What every machine, or the named one, has for the caller. A machine that does not answer delays this by [`FIRST_SNAPSHOT`] at
@@ -241,7 +239,10 @@ impl Fleet {
         if let Some(found) = self.visible(limits).find_map(|member| in_mirror(member, limits, id)) {
             return Ok(found);
         }
-        let mut searches: FuturesUnordered<_> = self.visible(limits).map(|member| search(member, limits, id)).collect();
+        let mut searches: FuturesUnordered<_> = self
+            .visible(limits)
+            .map(|member| self.search(member, limits, id))
+            .collect();
         let mut missing: Option<FleetError> = None;
         while let Some(searched) = searches.next().await {
             match searched {
@@ -251,6 +252,26 @@ impl Fleet {
             }
         }
         Err(missing.unwrap_or_else(|| FleetError::ThreadNotFound { id: id.clone() }))
+    }
+
+    async fn search(&self, member: &Arc<Member>, limits: &Limits, id: &ThreadId) -> Result<Option<Found>, FleetError> {
+        self.ready(member).await?;
+        if let Some(found) = in_mirror(member, limits, id) {
+            return Ok(Some(found));
+        }
+        if let Some(error) = member.away() {
+            return Err(unreachable(member, error));
+        }
+        match tokio::time::timeout(PROBE, member.machine.read_thread(id)).await {
+            Err(_) => Err(unreachable(member, MachineError::Timeout(PROBE))),
+            Ok(Err(MachineError::ThreadNotFound)) => Ok(None),
+            Ok(Err(error)) => Err(unreachable(member, error)),
+            Ok(Ok(thread)) => Ok(member.project(limits, &thread.head.project).map(|project| Found {
+                member: Arc::clone(member),
+                project,
+                id: id.clone(),
+            })),
+        }
     }
 }
 
@@ -264,26 +285,9 @@ fn in_mirror(member: &Arc<Member>, limits: &Limits, id: &ThreadId) -> Option<Fou
     })
 }
 
-async fn search(member: &Arc<Member>, limits: &Limits, id: &ThreadId) -> Result<Option<Found>, FleetError> {
-    let unreachable = |error| FleetError::Unreachable {
+fn unreachable(member: &Member, error: MachineError) -> FleetError {
+    FleetError::Unreachable {
         machine: member.name().to_owned(),
         error,
-    };
-    member.machine.ready(FIRST_SNAPSHOT).await.map_err(unreachable)?;
-    if let Some(found) = in_mirror(member, limits, id) {
-        return Ok(Some(found));
-    }
-    if let Some(error) = member.away() {
-        return Err(unreachable(error));
-    }
-    match tokio::time::timeout(PROBE, member.machine.read_thread(id)).await {
-        Err(_) => Err(unreachable(MachineError::Timeout(PROBE))),
-        Ok(Err(MachineError::ThreadNotFound)) => Ok(None),
-        Ok(Err(error)) => Err(unreachable(error)),
-        Ok(Ok(thread)) => Ok(member.project(limits, &thread.head.project).map(|project| Found {
-            member: Arc::clone(member),
-            project,
-            id: id.clone(),
-        })),
     }
 }

@@ -1,6 +1,7 @@
 //! What one client may see and do, beyond what the operator allows on each machine: data, made from the config's `[[server.client]]`.
 
-use crate::fleet::Patterns;
+use crate::config::ClientConfig;
+use crate::fleet::{PatternError, Patterns};
 use crate::machine::RuntimeMode;
 
 /// The limits of a client; the default has none.
@@ -17,6 +18,16 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// The limits that the config sets a client.
+    pub fn from_config(client: &ClientConfig) -> Result<Self, PatternError> {
+        Ok(Self {
+            machines: client.machines.clone(),
+            projects: client.projects.clone().map(Patterns::new).transpose()?,
+            max_runtime_mode: client.max_runtime_mode,
+            read_only: client.read_only,
+        })
+    }
+
     /// Whether a machine of that name exists for the client.
     pub fn machine(&self, name: &str) -> bool {
         self.machines

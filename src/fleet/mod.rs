@@ -8,9 +8,11 @@ mod limits;
 mod patterns;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::config::{Config, MachineConfig};
 use crate::machine::{Machine, MachineSettings, OptionValue, RuntimeMode};
 
 pub use find::{FIRST_SNAPSHOT, FleetError, Found, Shown};
@@ -45,9 +47,20 @@ pub struct Rules {
 #[derive(Debug)]
 pub struct Fleet {
     members: Vec<Arc<Member>>,
+    started: Instant,
 }
 
 impl Fleet {
+    /// Starts every machine of the config; returns at once.
+    pub fn from_config(config: &Config, stop: &CancellationToken) -> Result<Arc<Self>, PatternError> {
+        let machines = config
+            .machines
+            .iter()
+            .map(|machine| Ok((settings(machine), Rules::from_config(machine)?)))
+            .collect::<Result<_, _>>()?;
+        Ok(Self::start(machines, stop))
+    }
+
     /// Starts every machine; returns at once.
     pub fn start(machines: Vec<(MachineSettings, Rules)>, stop: &CancellationToken) -> Arc<Self> {
         let members = machines
@@ -59,11 +72,47 @@ impl Fleet {
                 })
             })
             .collect();
-        Arc::new(Self { members })
+        Arc::new(Self {
+            members,
+            started: Instant::now(),
+        })
     }
 
     /// Every machine, in the config's order.
     pub fn members(&self) -> &[Arc<Member>] {
         &self.members
+    }
+}
+
+fn settings(machine: &MachineConfig) -> MachineSettings {
+    MachineSettings {
+        name: machine.name.clone(),
+        url: machine.url.clone(),
+        token: machine.token.token.clone(),
+        ca_file: machine.ca_file.clone(),
+        frame_limit: machine.frame_limit,
+    }
+}
+
+impl Rules {
+    /// What the config says about a machine.
+    pub fn from_config(machine: &MachineConfig) -> Result<Self, PatternError> {
+        Ok(Self {
+            projects: Patterns::new(machine.projects.iter().cloned())?,
+            model: machine.model.clone(),
+            options: machine
+                .options
+                .iter()
+                .map(|(id, value)| (id.clone(), value.clone()))
+                .collect(),
+            runtime_mode: machine.runtime_mode,
+            max_runtime_mode: machine.max_runtime_mode,
+        })
+    }
+
+    /// The ceiling for the caller: the lower of the machine's and its own.
+    pub fn ceiling(&self, limits: &Limits) -> RuntimeMode {
+        let machine = self.max_runtime_mode.unwrap_or(RuntimeMode::FullAccess);
+        machine.min(limits.max_runtime_mode.unwrap_or(RuntimeMode::FullAccess))
     }
 }
