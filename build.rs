@@ -26,5 +26,6 @@ fn main() -> ExitCode {
 /// Everything that is generated. An error is a text for the person who changed a schema.
 fn products(root: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
     build::protocol(root, out).map_err(|error| error.to_string())?;
+    build::lifecycle::build(root, out).map_err(|error| error.to_string())?;
     Ok(())
 }

@@ -26,7 +26,8 @@ pub struct RunFacts {
     pub status: String,
     /// When it was asked for. With the id, it names the run for ever: a restored database may use the id again.
     pub requested_at: Timestamp,
-    /// When it left the queue, if it did.
+    /// When it left the queue, if it did: T3's `startedAt`, or the time of its first turn item where T3 has none yet (a run that
+    /// was cancelled while it was being prepared has turn items; one that was taken out of the queue has not).
     pub started_at: Option<Timestamp>,
     /// When it ended, if it did.
     pub completed_at: Option<Timestamp>,
@@ -34,7 +35,8 @@ pub struct RunFacts {
     pub queue_held: bool,
     /// Its place in the queue, from 1.
     pub queue_position: Option<u64>,
-    /// The run that took this one's message over (promoted while queued): the run ends without an event.
+    /// The run that took this one's message over (promoted while queued), which is how T3 shows a promotion: the message that
+    /// the run names as its own belongs to another run. The run ends without an event.
     pub promoted_into: Option<RunId>,
     /// The run that this one continues (after a restart or a usage limit).
     pub continuation_of: Option<RunId>,
@@ -42,7 +44,8 @@ pub struct RunFacts {
     pub user_message: MessageId,
 }
 
-/// One runtime request: an approval or a question.
+/// One runtime request: an approval or a question. A secret request, which T3 shows as a turn item only, comes as one too: its
+/// item's id, type and `secretStatus` are id, kind and status, and its capability is `live`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestFacts {
     /// T3's id of the request.
