@@ -3,26 +3,43 @@
 //! [`Machine`] is the handle that `fleet` and `gateway` hold. It keeps itself connected from [`Machine::start`] until its token is
 //! cancelled, answers questions about the shell from memory, and is the only thing in the program that talks to T3.
 
+mod backoff;
+mod connection;
 pub mod descriptor;
+mod dialect;
 pub mod domain;
 pub mod error;
 pub mod http;
+mod link;
+pub mod mirror;
+mod reads;
 mod refusal;
+mod sending;
 pub mod session;
 pub mod socket;
+mod state;
 mod tls;
+mod watchers;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 use url::Url;
 
-use crate::protocol::{CommandId, EnvironmentId, ProjectId, RunId, ThreadId};
+use self::link::Link;
+use self::reads::Reads;
+use self::state::State;
+use crate::protocol::{EnvironmentId, ProjectId, ThreadId};
 pub use domain::*;
 pub use error::MachineError;
+
+/// How long a read waits for the mirror to show our last write; then it goes on, since a read over HTTP has the write.
+const CATCH_UP: Duration = Duration::from_secs(5);
 
 /// What a machine is told at its start.
 #[derive(Clone, Debug)]
@@ -40,7 +57,7 @@ pub struct MachineSettings {
 }
 
 /// What is known of a machine, from memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MachineStatus {
     /// The stream is up and the mirror current.
     pub online: bool,
@@ -65,141 +82,161 @@ pub struct MachineStatus {
 }
 
 /// A handle on one T3 server.
-#[derive(Debug)]
 pub struct Machine {
-    settings: MachineSettings,
+    core: Arc<Core>,
 }
 
-// STAND-IN bodies: `machine/` fills them; the signatures are what `fleet` and `gateway` are written against.
-#[allow(clippy::todo, clippy::unused_async, unused_variables)]
+/// What the handle and its connection share.
+#[derive(Debug)]
+struct Core {
+    settings: MachineSettings,
+    state: State,
+    /// The connection, while one stands.
+    link: watch::Sender<Option<Arc<Link>>>,
+    reads: Arc<Reads>,
+}
+
+impl fmt::Debug for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("name", &self.core.settings.name)
+            .finish_non_exhaustive()
+    }
+}
+
+// Life and memory. Commands are in `sending`.
 impl Machine {
-    /// Starts to connect, and stays connected until `stop` is cancelled. Returns at once.
+    /// Starts to connect, and stays connected until `stop` is cancelled. Returns at once. Must be called within a tokio runtime.
     pub fn start(settings: MachineSettings, stop: CancellationToken) -> Arc<Self> {
-        todo!()
+        let runtime = tokio::runtime::Handle::current();
+        let span = tracing::info_span!("machine", machine = %settings.name);
+        let core = Arc::new(Core {
+            settings,
+            state: State::new(runtime.clone()),
+            link: watch::Sender::new(None),
+            reads: Arc::default(),
+        });
+        runtime.spawn(connection::run(core.clone(), stop).instrument(span));
+        Arc::new(Self { core })
     }
 
     /// The name that the operator gave it.
     pub fn name(&self) -> &str {
-        &self.settings.name
+        &self.core.settings.name
     }
 
     /// Where it is.
     pub fn url(&self) -> &Url {
-        &self.settings.url
+        &self.core.settings.url
     }
 
     /// What is known of it, from memory.
     pub fn status(&self) -> MachineStatus {
-        todo!()
+        self.core.state.status()
     }
 
-    /// Waits for the first whole snapshot, at most `within`; the error says why there is none.
+    /// Waits for the first whole snapshot, at most `within`; the error says why there is none. A machine whose first attempt failed is
+    /// not waited for: it would delay the answers of the others.
     pub async fn ready(&self, within: Duration) -> Result<(), MachineError> {
-        todo!()
+        let mut shell = self.watch_shell();
+        let first = async {
+            loop {
+                shell.mark_unchanged();
+                if self.core.state.mirror().has_base() {
+                    return Ok(());
+                }
+                let status = self.status();
+                if let Some(error) = status.error
+                    && !status.online
+                {
+                    return Err(error);
+                }
+                if shell.changed().await.is_err() {
+                    return Err(self.core.unreachable());
+                }
+            }
+        };
+        tokio::time::timeout(within, first)
+            .await
+            .unwrap_or(Err(MachineError::Timeout(within)))
     }
 
     /// The projects of the mirror.
     pub fn projects(&self) -> Vec<Arc<Project>> {
-        todo!()
+        self.core.state.mirror().projects()
     }
 
     /// A project of the mirror.
     pub fn project(&self, id: &ProjectId) -> Option<Arc<Project>> {
-        todo!()
+        self.core.state.mirror().project(id)
     }
 
     /// The threads of the mirror, archived ones included.
     pub fn threads(&self) -> Vec<Arc<ThreadRow>> {
-        todo!()
+        self.core.state.mirror().threads()
     }
 
     /// A thread of the mirror.
     pub fn thread(&self, id: &ThreadId) -> Option<Arc<ThreadRow>> {
-        todo!()
+        self.core.state.mirror().thread(id)
     }
 
     /// A counter that moves whenever the thread's row changes, it is removed, or the machine goes away or comes back. Dropping the
     /// receiver leaves nothing behind.
     pub fn watch_thread(&self, id: &ThreadId) -> watch::Receiver<u64> {
-        todo!()
+        self.core.state.watchers().thread(id)
     }
 
     /// A counter that moves whenever anything of the shell changes or the connection does.
     pub fn watch_shell(&self) -> watch::Receiver<u64> {
-        todo!()
+        self.core.state.watchers().shell()
     }
 
     /// Waits until the mirror holds the write of `sequence`; false if it does not within `within`.
     pub async fn reached(&self, sequence: u64, within: Duration) -> bool {
-        todo!()
+        self.core.state.reached(sequence, within).await
     }
 
     /// The thread's content: one read serves all who ask while the shell shows nothing newer. Bounded where the server has it and it
-    /// holds every open run, else whole. A deleted thread is `Ok` with `facts.deleted`; an unknown one is `ThreadNotFound`.
+    /// holds every open run, else whole. A deleted thread is `Ok` with `facts.deleted`; an unknown one is `ThreadNotFound`. After a
+    /// write of ours it waits until the mirror shows the write, or for 5 s.
     pub async fn read_thread(&self, id: &ThreadId) -> Result<Arc<Thread>, MachineError> {
-        todo!()
+        self.core.state.caught_up(id, CATCH_UP).await;
+        let link = self.core.link()?;
+        let seen = self.core.state.seen(id);
+        let (core, thread) = (self.core.clone(), id.clone());
+        let fetch = async move {
+            let row = core.state.mirror().thread(&thread);
+            link.read_thread(&thread, row.as_deref()).await
+        };
+        self.core.reads.read(id, seen, fetch).await
+    }
+
+    /// A read that no earlier one serves: for decisions that must not rest on what was.
+    async fn read_thread_anew(&self, id: &ThreadId) -> Result<Thread, MachineError> {
+        let link = self.core.link()?;
+        let row = self.thread(id);
+        tokio::time::timeout(reads::READ_TIMEOUT, link.read_thread(id, row.as_deref()))
+            .await
+            .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
     }
 
     /// The providers and their models (`server.getConfig`), cached for a minute.
     pub async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
-        todo!()
+        self.core.link()?.providers().await
+    }
+}
+
+impl Core {
+    /// The connection that stands, or why there is none.
+    fn link(&self) -> Result<Arc<Link>, MachineError> {
+        self.link.borrow().clone().ok_or_else(|| self.unreachable())
     }
 
-    /// Makes a thread with its first message. Refuses before sending (`Unsafe`) what T3 would accept and hang on: an unknown project, a
-    /// provider that is disabled or unknown. Asks T3 again with the same command id when the answer is lost; only if it stays silent is
-    /// it `AnswerLost`.
-    pub async fn launch(&self, launch: &Launch) -> Result<Launched, MachineError> {
-        todo!()
-    }
-
-    /// Sends a message to a thread; the sequence of the write. Refuses a deleted thread before sending.
-    pub async fn send_message(&self, message: &SendMessage) -> Result<u64, MachineError> {
-        todo!()
-    }
-
-    /// Answers a request. Refuses before sending an answer of the wrong kind for the request's kind, since it would hang the run.
-    pub async fn respond(&self, respond: &Respond) -> Result<u64, MachineError> {
-        todo!()
-    }
-
-    /// Interrupts a run.
-    pub async fn interrupt(
-        &self,
-        command: &CommandId,
-        thread: &ThreadId,
-        run: &RunId,
-        hold_queue: bool,
-    ) -> Result<u64, MachineError> {
-        todo!()
-    }
-
-    /// Takes a run out of the queue.
-    pub async fn cancel_queued(
-        &self,
-        command: &CommandId,
-        thread: &ThreadId,
-        run: &RunId,
-    ) -> Result<u64, MachineError> {
-        todo!()
-    }
-
-    /// Changes what the thread's agent may do; only while it is idle.
-    pub async fn set_runtime_mode(
-        &self,
-        command: &CommandId,
-        thread: &ThreadId,
-        mode: RuntimeMode,
-    ) -> Result<u64, MachineError> {
-        todo!()
-    }
-
-    /// Changes whether the thread's agent works or plans; only while it is idle.
-    pub async fn set_interaction_mode(
-        &self,
-        command: &CommandId,
-        thread: &ThreadId,
-        mode: InteractionMode,
-    ) -> Result<u64, MachineError> {
-        todo!()
+    /// Why there is no connection.
+    fn unreachable(&self) -> MachineError {
+        self.state.status().error.unwrap_or_else(|| MachineError::Unreachable {
+            reason: format!("{} is not connected yet", self.settings.name),
+        })
     }
 }

@@ -1,0 +1,82 @@
+//! What differs between protocol versions: how items, threads and providers are read, and how commands are written.
+//!
+//! One trait, one implementation a version. Pure: bytes in, domain words out, and the other way round. Nothing outside this module
+//! names a type of one protocol version; the connection picks a dialect, `Machine` speaks through it.
+
+use std::fmt;
+
+use serde_json::value::RawValue;
+
+use super::domain::{InteractionMode, Launch, Launched, Provider, Respond, RuntimeMode, SendMessage, Thread};
+use super::error::MachineError;
+use super::mirror::{ArchiveItem, ShellItem};
+use super::session::Subscription;
+use crate::protocol::{CommandId, MessageId, RunId, ThreadId};
+
+mod v2;
+
+pub(super) use v2::Protocol2;
+
+/// A call over the socket.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// The procedure.
+    pub(super) tag: &'static str,
+    /// Its argument.
+    pub(super) payload: Box<RawValue>,
+}
+
+/// One protocol version. Reading is tolerant of what a newer T3 adds, and an error names the place; writing is exact.
+pub(super) trait Dialect: fmt::Debug + Send + Sync {
+    /// The version.
+    fn protocol(&self) -> u32;
+
+    /// The stream of the shell, from its beginning.
+    fn shell_subscription(&self) -> Subscription;
+    /// The stream of archived threads; servers may not have it.
+    fn archive_subscription(&self) -> Subscription;
+    /// The call for the providers and their models.
+    fn providers(&self) -> Result<Call, MachineError>;
+
+    /// An item of the shell stream.
+    fn read_shell_item(&self, value: &RawValue) -> Result<ShellItem, MachineError>;
+    /// An item of the stream of archived threads.
+    fn read_archive_item(&self, value: &RawValue) -> Result<ArchiveItem, MachineError>;
+    /// The answer to a read of a thread, whole or bounded.
+    fn read_thread(&self, body: &[u8]) -> Result<Thread, MachineError>;
+    /// The answer to [`Dialect::providers`].
+    fn read_providers(&self, value: &RawValue) -> Result<Vec<Provider>, MachineError>;
+    /// The answer to [`Dialect::launch`].
+    fn read_launched(&self, value: &RawValue, message: &MessageId) -> Result<Launched, MachineError>;
+    /// The sequence that T3 recorded a command at.
+    fn read_sequence(&self, value: &RawValue) -> Result<u64, MachineError>;
+
+    /// A thread with its first message, in one call.
+    fn launch(&self, launch: &Launch) -> Result<Call, MachineError>;
+    /// The same for servers without that call: make the thread, then send the message, with command ids of their own.
+    fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError>;
+    /// A message to a thread.
+    fn send_message(&self, message: &SendMessage) -> Result<Call, MachineError>;
+    /// An answer to a request, whose kind was checked before.
+    fn respond(&self, respond: &Respond) -> Result<Call, MachineError>;
+    /// An interrupt.
+    fn interrupt(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        run: &RunId,
+        hold_queue: bool,
+    ) -> Result<Call, MachineError>;
+    /// A run taken out of the queue.
+    fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError>;
+    /// Another runtime mode.
+    fn set_runtime_mode(&self, command: &CommandId, thread: &ThreadId, mode: RuntimeMode)
+    -> Result<Call, MachineError>;
+    /// Another interaction mode.
+    fn set_interaction_mode(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        mode: InteractionMode,
+    ) -> Result<Call, MachineError>;
+}

@@ -1,0 +1,391 @@
+//! The mirror of one machine's shell: its projects and threads as the stream last showed them, kept in memory.
+//!
+//! Deterministic: no I/O and no clock. The machine's connection feeds it with what a dialect decoded (`handle_*`), takes the effects
+//! (`poll_effect`) and wakes whoever waits; everybody else only reads. It never concludes anything about a run: a row is a hint.
+//!
+//! Two streams may feed it: the shell, and the archive of servers whose shell leaves archived threads out. Each has its own base. What
+//! they say of one thread is ordered by sequence, so it does not matter which of them is ahead.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::domain::{Project, ThreadRow};
+use crate::protocol::{ProjectId, ThreadId};
+
+/// An item of the shell stream, decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShellItem {
+    /// A full state: a new base. Rows carry the snapshot's sequence.
+    Snapshot(ShellSnapshot),
+    /// A snapshot that only brings metadata of repositories; newer servers leave the threads out of it. Never a state.
+    Metadata,
+    /// A thread as it is at the row's sequence, also when it moved into or out of the archive.
+    ThreadUpdated(Box<ThreadRow>),
+    /// A thread is gone from the shell.
+    ThreadRemoved {
+        /// Of the change.
+        sequence: u64,
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// A project as it is at the sequence.
+    ProjectUpdated {
+        /// Of the change.
+        sequence: u64,
+        /// The project.
+        project: Project,
+    },
+    /// A project is gone.
+    ProjectRemoved {
+        /// Of the change.
+        sequence: u64,
+        /// The project.
+        project: ProjectId,
+    },
+    /// What was missed has been sent; what follows is live.
+    Synchronized,
+    /// An item of a kind that this version does not know.
+    Unknown {
+        /// T3's word.
+        kind: String,
+    },
+}
+
+/// A full state of the shell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShellSnapshot {
+    /// What it is a state of.
+    pub sequence: u64,
+    /// Its threads, archived ones included where the server sends them.
+    pub threads: Vec<ThreadRow>,
+    /// Its projects.
+    pub projects: Vec<Project>,
+}
+
+/// An item of the stream of archived threads, decoded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArchiveItem {
+    /// All archived threads: a new base of this stream.
+    Snapshot {
+        /// What it is a state of.
+        sequence: u64,
+        /// The archived threads.
+        threads: Vec<ThreadRow>,
+    },
+    /// An archived thread as it is at the row's sequence.
+    Updated(Box<ThreadRow>),
+    /// A thread left the archive: restored or deleted, which the shell stream tells.
+    Removed {
+        /// Of the change.
+        sequence: u64,
+        /// The thread.
+        thread: ThreadId,
+    },
+    /// An item of a kind that this version does not know.
+    Unknown {
+        /// T3's word.
+        kind: String,
+    },
+}
+
+/// What an item changed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Effect {
+    /// A thread is new or its row changed.
+    ThreadChanged(ThreadId),
+    /// A thread's row is gone. No proof that the thread is: a read tells.
+    ThreadRemoved(ThreadId),
+    /// Some project is new, changed or gone.
+    ProjectsChanged,
+    /// The machine serves another database than before: nothing that was known of it holds.
+    Reset,
+    /// The mirror is current.
+    Synchronized,
+}
+
+/// Projects and threads of one machine.
+#[derive(Debug, Default)]
+pub struct Mirror {
+    threads: HashMap<ThreadId, Arc<ThreadRow>>,
+    projects: BTreeMap<ProjectId, (u64, Arc<Project>)>,
+    /// What was removed since the last full snapshot, and at which sequence: a late item of the other stream must not bring it back.
+    removed_threads: HashMap<ThreadId, u64>,
+    removed_projects: HashMap<ProjectId, u64>,
+    base: Option<u64>,
+    archive_base: Option<u64>,
+    applied: u64,
+    synchronized: bool,
+    effects: VecDeque<Effect>,
+}
+
+// Getters.
+impl Mirror {
+    /// A thread's row.
+    pub fn thread(&self, id: &ThreadId) -> Option<Arc<ThreadRow>> {
+        self.threads.get(id).cloned()
+    }
+
+    /// All rows, in no order.
+    pub fn threads(&self) -> Vec<Arc<ThreadRow>> {
+        self.threads.values().cloned().collect()
+    }
+
+    /// A project.
+    pub fn project(&self, id: &ProjectId) -> Option<Arc<Project>> {
+        self.projects.get(id).map(|(_, project)| project.clone())
+    }
+
+    /// All projects, by id.
+    pub fn projects(&self) -> Vec<Arc<Project>> {
+        self.projects.values().map(|(_, project)| project.clone()).collect()
+    }
+
+    /// The highest sequence that the shell stream showed.
+    pub fn applied(&self) -> u64 {
+        self.applied
+    }
+
+    /// A full snapshot was seen since the last reset.
+    pub fn has_base(&self) -> bool {
+        self.base.is_some()
+    }
+
+    /// Nothing is known to be missed.
+    pub fn is_synchronized(&self) -> bool {
+        self.synchronized
+    }
+}
+
+// What happened.
+impl Mirror {
+    /// An item of the shell stream came.
+    pub fn handle_shell(&mut self, item: ShellItem) {
+        match item {
+            ShellItem::Snapshot(snapshot) => self.rebase(snapshot),
+            ShellItem::Metadata | ShellItem::Unknown { .. } => {}
+            ShellItem::ThreadUpdated(row) => {
+                self.applied = self.applied.max(row.sequence);
+                if self.above_base(row.sequence) {
+                    self.upsert(*row);
+                }
+            }
+            ShellItem::ThreadRemoved { sequence, thread } => {
+                self.applied = self.applied.max(sequence);
+                if self.above_base(sequence) {
+                    self.remove(thread, sequence);
+                }
+            }
+            ShellItem::ProjectUpdated { sequence, project } => {
+                self.applied = self.applied.max(sequence);
+                if self.above_base(sequence) {
+                    self.upsert_project(sequence, project);
+                }
+            }
+            ShellItem::ProjectRemoved { sequence, project } => {
+                self.applied = self.applied.max(sequence);
+                if self.above_base(sequence) {
+                    self.remove_project(project, sequence);
+                }
+            }
+            ShellItem::Synchronized => {
+                if !self.synchronized {
+                    self.synchronized = true;
+                    self.effects.push_back(Effect::Synchronized);
+                }
+            }
+        }
+    }
+
+    /// An item of the archive's stream came.
+    pub fn handle_archive(&mut self, item: ArchiveItem) {
+        match item {
+            ArchiveItem::Snapshot { sequence, threads } => self.rebase_archive(sequence, threads),
+            ArchiveItem::Updated(mut row) => {
+                if self.archive_base.is_none_or(|base| row.sequence > base) {
+                    row.archived = true;
+                    self.upsert(*row);
+                }
+            }
+            ArchiveItem::Removed { sequence, thread } => {
+                // The shell stream tells where it went; it may have done so already, at this very sequence.
+                let left = self
+                    .threads
+                    .get(&thread)
+                    .is_some_and(|row| row.archived && row.sequence < sequence);
+                if left {
+                    self.threads.remove(&thread);
+                    self.effects.push_back(Effect::ThreadRemoved(thread));
+                }
+            }
+            ArchiveItem::Unknown { .. } => {}
+        }
+    }
+
+    /// The streams ended. The rows stay, as what was last known.
+    pub fn handle_disconnected(&mut self) {
+        self.synchronized = false;
+    }
+
+    /// The machine has another environment id than before.
+    pub fn handle_new_environment(&mut self) {
+        if self.base.is_some() {
+            self.reset();
+        }
+    }
+}
+
+// What to do next.
+impl Mirror {
+    /// The next effect of what was handled.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+}
+
+// The rules.
+impl Mirror {
+    /// Every resume replays items that the base already covers.
+    fn above_base(&self, sequence: u64) -> bool {
+        self.base.is_none_or(|base| sequence > base)
+    }
+
+    fn rebase(&mut self, snapshot: ShellSnapshot) {
+        if snapshot.sequence < self.applied {
+            self.reset();
+        }
+        self.base = Some(snapshot.sequence);
+        self.applied = snapshot.sequence;
+        self.removed_threads.clear();
+        self.removed_projects.clear();
+
+        let listed: HashSet<ThreadId> = snapshot.threads.iter().map(|row| row.id.clone()).collect();
+        for row in snapshot.threads {
+            self.upsert(row);
+        }
+        // Where archived threads have a stream of their own, the shell's snapshot leaves them out and proves nothing about them.
+        let archive_apart = self.archive_base.is_some();
+        self.drop_rows(|row| {
+            row.sequence <= snapshot.sequence && !listed.contains(&row.id) && !(row.archived && archive_apart)
+        });
+        self.replace_projects(snapshot.sequence, snapshot.projects);
+    }
+
+    fn rebase_archive(&mut self, sequence: u64, threads: Vec<ThreadRow>) {
+        self.archive_base = Some(sequence);
+        let listed: HashSet<ThreadId> = threads.iter().map(|row| row.id.clone()).collect();
+        for mut row in threads {
+            row.archived = true;
+            self.upsert(row);
+        }
+        self.drop_rows(|row| row.archived && row.sequence <= sequence && !listed.contains(&row.id));
+    }
+
+    /// Takes a row in if nothing newer is known of its thread.
+    fn upsert(&mut self, mut row: ThreadRow) {
+        if self
+            .removed_threads
+            .get(&row.id)
+            .is_some_and(|removed| *removed > row.sequence)
+        {
+            return;
+        }
+        let changed = match self.threads.get(&row.id) {
+            Some(known) if known.sequence > row.sequence => return,
+            Some(known) => {
+                let sequence = std::mem::replace(&mut row.sequence, known.sequence);
+                let changed = **known != row;
+                row.sequence = sequence;
+                changed
+            }
+            None => true,
+        };
+        let id = row.id.clone();
+        self.threads.insert(id.clone(), Arc::new(row));
+        if changed {
+            self.effects.push_back(Effect::ThreadChanged(id));
+        }
+    }
+
+    fn remove(&mut self, thread: ThreadId, sequence: u64) {
+        let known = self.threads.get(&thread).map(|row| row.sequence);
+        // The archive's stream may already have shown, at this sequence, where the thread went.
+        if known.is_some_and(|known| known >= sequence) {
+            return;
+        }
+        let removed = self.removed_threads.entry(thread.clone()).or_default();
+        *removed = sequence.max(*removed);
+        if known.is_some() {
+            self.threads.remove(&thread);
+            self.effects.push_back(Effect::ThreadRemoved(thread));
+        }
+    }
+
+    fn drop_rows(&mut self, gone: impl Fn(&ThreadRow) -> bool) {
+        let effects = &mut self.effects;
+        self.threads.retain(|id, row| {
+            let gone = gone(row);
+            if gone {
+                effects.push_back(Effect::ThreadRemoved(id.clone()));
+            }
+            !gone
+        });
+    }
+
+    fn upsert_project(&mut self, sequence: u64, project: Project) {
+        if self
+            .removed_projects
+            .get(&project.id)
+            .is_some_and(|removed| *removed > sequence)
+        {
+            return;
+        }
+        match self.projects.get(&project.id) {
+            Some((known, _)) if *known > sequence => return,
+            Some((_, known)) if **known == project => {}
+            Some(_) | None => self.effects.push_back(Effect::ProjectsChanged),
+        }
+        self.projects.insert(project.id.clone(), (sequence, Arc::new(project)));
+    }
+
+    fn remove_project(&mut self, project: ProjectId, sequence: u64) {
+        let known = self.projects.get(&project).map(|(known, _)| *known);
+        if known.is_some_and(|known| known >= sequence) {
+            return;
+        }
+        if known.is_some() {
+            self.projects.remove(&project);
+            self.effects.push_back(Effect::ProjectsChanged);
+        }
+        let removed = self.removed_projects.entry(project).or_default();
+        *removed = sequence.max(*removed);
+    }
+
+    fn replace_projects(&mut self, sequence: u64, projects: Vec<Project>) {
+        let projects: BTreeMap<_, _> = projects
+            .into_iter()
+            .map(|project| (project.id.clone(), (sequence, Arc::new(project))))
+            .collect();
+        let same = self.projects.len() == projects.len()
+            && self
+                .projects
+                .values()
+                .zip(projects.values())
+                .all(|((_, known), (_, new))| known == new);
+        self.projects = projects;
+        if !same {
+            self.effects.push_back(Effect::ProjectsChanged);
+        }
+    }
+
+    fn reset(&mut self) {
+        let effects = std::mem::take(&mut self.effects);
+        *self = Self {
+            effects,
+            ..Self::default()
+        };
+        self.effects.push_back(Effect::Reset);
+    }
+}
+
+#[cfg(test)]
+mod tests;

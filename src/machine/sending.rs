@@ -1,0 +1,289 @@
+//! Commands to a machine, and what T3 would take and then hang on.
+//!
+//! Everything that T3 accepts without a check and that ends in a run that never moves is refused here before it is sent. An answer
+//! that was lost is asked for again with the same command id over the next connection: T3 answers a repeated id with the first result.
+//! Nothing is ever sent a second time under another id. Called by `gateway`, through [`Machine`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::dialect::{Call, Dialect};
+use super::domain::{Answer, InteractionMode, Launch, Launched, Respond, RuntimeMode, SendMessage};
+use super::error::MachineError;
+use super::link::Link;
+use super::session::CallError;
+use super::{Core, Machine};
+use crate::lifecycle::RequestFacts;
+use crate::protocol::{CommandId, ProviderInstanceId, RunId, ThreadId};
+
+/// How often a command is sent at most, with one id, when its answer is lost.
+const TRIES: usize = 3;
+/// How long the tries may take together, the waiting for a new connection included.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one try waits for its answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+impl Machine {
+    /// Makes a thread with its first message. Refuses before sending (`Unsafe`) what T3 would accept and hang on: an unknown project, a
+    /// provider that is disabled or unknown. Asks T3 again with the same command id when the answer is lost; only if it stays silent is
+    /// it `AnswerLost`.
+    pub async fn launch(&self, launch: &Launch) -> Result<Launched, MachineError> {
+        let link = self.core.link()?;
+        if self.project(&launch.project).is_none() {
+            return Err(MachineError::Unsafe(format!(
+                "{} has no project {}: T3 would make a thread that can never run",
+                self.name(),
+                launch.project
+            )));
+        }
+        link.check_provider(&launch.model.instance).await?;
+
+        let sent = self.core.send(|dialect| dialect.launch(launch)).await;
+        match sent {
+            Ok(answer) => link.dialect.read_launched(&answer, &launch.message).map_err(unread),
+            Err(Failed::UnknownProcedure) => self.launch_in_steps(launch).await,
+            Err(Failed::Error(error)) => Err(error),
+        }
+    }
+
+    async fn launch_in_steps(&self, launch: &Launch) -> Result<Launched, MachineError> {
+        for step in 0..2 {
+            let write = |dialect: &dyn Dialect| {
+                let [create, send] = dialect.launch_in_steps(launch)?;
+                Ok(if step == 0 { create } else { send })
+            };
+            self.record(&launch.thread, write).await?;
+        }
+        Ok(Launched {
+            thread: launch.thread.clone(),
+            run: None,
+            resumed: false,
+        })
+    }
+
+    /// Sends a message to a thread; the sequence of the write. Refuses a deleted thread before sending, and a provider on which the run
+    /// would never start.
+    pub async fn send_message(&self, message: &SendMessage) -> Result<u64, MachineError> {
+        let instance = self.instance_of(message).await?;
+        self.core.link()?.check_provider(&instance).await?;
+        self.record(&message.thread, |dialect| dialect.send_message(message))
+            .await
+    }
+
+    /// The provider that the message's run would go to. A thread without a row is read: T3 takes messages to deleted ones, and runs them.
+    async fn instance_of(&self, message: &SendMessage) -> Result<ProviderInstanceId, MachineError> {
+        let named = message.model.as_ref().map(|model| model.instance.clone());
+        let (deleted, own) = match self.thread(&message.thread) {
+            Some(row) => (row.deleted, row.model.instance.clone()),
+            None => {
+                let thread = self.read_thread_anew(&message.thread).await?;
+                (thread.facts.deleted, thread.head.model.instance)
+            }
+        };
+        if deleted {
+            return Err(MachineError::Unsafe(format!(
+                "the thread {} is deleted: T3 would run the message where nobody sees it",
+                message.thread
+            )));
+        }
+        Ok(named.unwrap_or(own))
+    }
+
+    /// Answers a request. Refuses before sending an answer of the wrong kind for the request's kind, since it would hang the run.
+    pub async fn respond(&self, respond: &Respond) -> Result<u64, MachineError> {
+        let thread = self.read_thread_anew(&respond.thread).await?;
+        let request = thread
+            .facts
+            .requests
+            .iter()
+            .find(|request| request.id == respond.request);
+        let Some(request) = request else {
+            return Err(MachineError::Unsafe(format!(
+                "the thread {} has no request {}",
+                respond.thread, respond.request
+            )));
+        };
+        check_answer(request, &respond.answer)?;
+        self.record(&respond.thread, |dialect| dialect.respond(respond)).await
+    }
+
+    /// Interrupts a run.
+    pub async fn interrupt(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        run: &RunId,
+        hold_queue: bool,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.interrupt(command, thread, run, hold_queue))
+            .await
+    }
+
+    /// Takes a run out of the queue.
+    pub async fn cancel_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        run: &RunId,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.cancel_queued(command, thread, run))
+            .await
+    }
+
+    /// Changes what the thread's agent may do; only while it is idle: some providers lose the run over it.
+    pub async fn set_runtime_mode(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        mode: RuntimeMode,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.set_runtime_mode(command, thread, mode))
+            .await
+    }
+
+    /// Changes whether the thread's agent works or plans; only while it is idle.
+    pub async fn set_interaction_mode(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        mode: InteractionMode,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.set_interaction_mode(command, thread, mode))
+            .await
+    }
+
+    /// Sends a command about a thread, and remembers at which sequence T3 recorded it.
+    async fn record(
+        &self,
+        thread: &ThreadId,
+        write: impl Fn(&dyn Dialect) -> Result<Call, MachineError>,
+    ) -> Result<u64, MachineError> {
+        let dialect = self.core.link()?.dialect.clone();
+        let answer = self.core.send(write).await.map_err(Failed::into_error)?;
+        let sequence = dialect.read_sequence(&answer).map_err(unread)?;
+        self.core.state.handle_written(thread, sequence);
+        Ok(sequence)
+    }
+}
+
+/// Why a command has no answer.
+enum Failed {
+    /// The server does not have this procedure. Nothing happened.
+    UnknownProcedure,
+    /// Anything else.
+    Error(MachineError),
+}
+
+impl Failed {
+    fn into_error(self) -> MachineError {
+        match self {
+            Self::UnknownProcedure => MachineError::Defect {
+                defect: "T3 does not know this request: update T3 Code".to_owned(),
+            },
+            Self::Error(error) => error,
+        }
+    }
+}
+
+impl Core {
+    /// Sends a command until T3 answers it, with one command id throughout.
+    async fn send(&self, write: impl Fn(&dyn Dialect) -> Result<Call, MachineError>) -> Result<Box<RawValue>, Failed> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut link = self.link().map_err(Failed::Error)?;
+        let mut lost = None;
+        for attempt in 1..=TRIES {
+            let call = write(&*link.dialect).map_err(Failed::Error)?;
+            let within = ANSWER_WITHIN.min(deadline.saturating_duration_since(Instant::now()));
+            let error = match link.session.command(call.tag, call.payload, within).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            // Only T3's own word is an end; of a loss nobody knows whether it was before or after the command took effect.
+            if error.is_unknown_request() && lost.is_none() {
+                return Err(Failed::UnknownProcedure);
+            }
+            match settle(error) {
+                Settled::Said(error) => return Err(Failed::Error(error)),
+                Settled::Lost(error) => lost = Some(error),
+                Settled::NotSent(error) => lost = lost.or(Some(error)),
+            }
+            if attempt == TRIES {
+                break;
+            }
+            match tokio::time::timeout_at(deadline, self.another_link(&link)).await {
+                Ok(Some(next)) => link = next,
+                Ok(None) | Err(_) => break,
+            }
+            tracing::info!(machine = %self.settings.name, attempt, "the answer to a command was lost: asking again");
+        }
+        Err(Failed::Error(lost.unwrap_or_else(|| self.unreachable())))
+    }
+
+    /// Waits for another connection than this one; a silent one that still stands is asked again.
+    async fn another_link(&self, last: &Arc<Link>) -> Option<Arc<Link>> {
+        let mut links = self.link.subscribe();
+        if links.borrow().as_ref().is_some_and(|link| Arc::ptr_eq(link, last)) {
+            let gone = links.wait_for(|link| !link.as_ref().is_some_and(|link| Arc::ptr_eq(link, last)));
+            // The socket's end is noticed within moments where it was the cause.
+            if tokio::time::timeout(LINK_SETTLES, gone).await.is_err() {
+                return Some(last.clone());
+            }
+        }
+        links.wait_for(Option::is_some).await.ok()?.clone()
+    }
+}
+
+/// How long a lost answer's socket gets to be noticed as gone.
+const LINK_SETTLES: Duration = Duration::from_millis(500);
+
+/// What the end of a try means.
+enum Settled {
+    /// T3 said so: nothing to ask again.
+    Said(MachineError),
+    /// It went out, and no answer came.
+    Lost(MachineError),
+    /// It never went out.
+    NotSent(MachineError),
+}
+
+fn settle(error: CallError) -> Settled {
+    match error.for_command() {
+        error @ MachineError::AnswerLost { .. } => Settled::Lost(error),
+        error @ MachineError::Unreachable { .. } => Settled::NotSent(error),
+        error => Settled::Said(error),
+    }
+}
+
+/// T3 answered that it did it, in a way that we cannot read: it happened, as far as anyone knows.
+fn unread(error: MachineError) -> MachineError {
+    MachineError::AnswerLost {
+        reason: format!("T3 answered, but not in a way that can be read: {error}"),
+    }
+}
+
+/// T3 marks a request as resolved whatever comes; the provider is told only what fits its kind, and waits for ever otherwise.
+fn check_answer(request: &RequestFacts, answer: &Answer) -> Result<(), MachineError> {
+    let wants = match request.kind.as_str() {
+        "command" | "file-read" | "file-change" | "permission" | "mcp-elicitation" => "a decision",
+        "user_input" => "answers",
+        kind => {
+            return Err(MachineError::Unsafe(format!(
+                "a request of the kind {kind} can only be answered in T3 itself"
+            )));
+        }
+    };
+    let given = match answer {
+        Answer::Decision(_) => "a decision",
+        Answer::Answers(_) | Answer::Dismiss => "answers",
+    };
+    if given == wants {
+        return Ok(());
+    }
+    Err(MachineError::Unsafe(format!(
+        "the request {} of the kind {} takes {wants}, not {given}: T3 would accept it and its run would hang",
+        request.id, request.kind
+    )))
+}

@@ -1,0 +1,196 @@
+//! What a machine knows, and who is told when it changes: the mirror, the status, the watchers behind one set of locks.
+//!
+//! Written by the connection alone, read by everybody. No lock is held over an await, and nobody is woken before what they are to
+//! see can be read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::MachineStatus;
+use super::mirror::{ArchiveItem, Effect, Mirror, ShellItem};
+use super::watchers::Watchers;
+use crate::protocol::ThreadId;
+
+/// The memory of one machine.
+#[derive(Debug)]
+pub(super) struct State {
+    mirror: RwLock<Mirror>,
+    status: RwLock<MachineStatus>,
+    /// The highest sequence that we wrote to a thread, until the mirror shows it.
+    written: Mutex<HashMap<ThreadId, u64>>,
+    watchers: Arc<Watchers>,
+}
+
+/// What came over the streams.
+#[derive(Debug)]
+pub(super) enum StreamItem {
+    /// Of the shell.
+    Shell(ShellItem),
+    /// Of the archive.
+    Archive(ArchiveItem),
+}
+
+// What is read.
+impl State {
+    pub(super) fn new(runtime: Handle) -> Self {
+        Self {
+            mirror: RwLock::default(),
+            status: RwLock::new(MachineStatus::default()),
+            written: Mutex::default(),
+            watchers: Arc::new(Watchers::new(runtime)),
+        }
+    }
+
+    pub(super) fn mirror(&self) -> RwLockReadGuard<'_, Mirror> {
+        self.mirror.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn status(&self) -> MachineStatus {
+        self.status.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn is_online(&self) -> bool {
+        self.status.read().unwrap_or_else(PoisonError::into_inner).online
+    }
+
+    pub(super) fn watchers(&self) -> &Arc<Watchers> {
+        &self.watchers
+    }
+
+    /// What is known of a thread at least: the sequence of its row or of our last write to it. None where nothing is known.
+    pub(super) fn seen(&self, thread: &ThreadId) -> Option<u64> {
+        let row = self.row_sequence(thread)?;
+        Some(self.written_sequence(thread).map_or(row, |written| row.max(written)))
+    }
+
+    /// Waits until the mirror shows what was written at `sequence`. A thread that only the archive's stream shows is looked up there.
+    pub(super) async fn reached(&self, sequence: u64, within: Duration) -> bool {
+        let thread = self
+            .writes()
+            .iter()
+            .find_map(|(thread, written)| (*written == sequence).then(|| thread.clone()));
+        let shown = || {
+            let row = thread.as_ref().and_then(|thread| self.row_sequence(thread));
+            row.is_some_and(|row| row >= sequence)
+        };
+        self.watchers.reached(sequence, within, shown).await
+    }
+
+    /// Waits until the mirror shows our last write to the thread; returns after `within` anyway, since a read over HTTP has it.
+    pub(super) async fn caught_up(&self, thread: &ThreadId, within: Duration) {
+        let Some(written) = self.written_sequence(thread) else {
+            return;
+        };
+        let shown = || self.row_sequence(thread).is_some_and(|row| row >= written);
+        self.watchers.reached(written, within, shown).await;
+        // Shown or given up: later reads need not wait for it again.
+        let mut writes = self.writes();
+        if writes.get(thread) == Some(&written) {
+            writes.remove(thread);
+        }
+    }
+
+    fn row_sequence(&self, thread: &ThreadId) -> Option<u64> {
+        self.mirror().thread(thread).map(|row| row.sequence)
+    }
+
+    fn written_sequence(&self, thread: &ThreadId) -> Option<u64> {
+        self.writes().get(thread).copied()
+    }
+
+    fn writes(&self) -> MutexGuard<'_, HashMap<ThreadId, u64>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn mirror_mut(&self) -> RwLockWriteGuard<'_, Mirror> {
+        self.mirror.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// What happened.
+impl State {
+    /// Items came, in this order: all are applied before anybody is woken.
+    pub(super) fn handle_items(&self, items: impl IntoIterator<Item = StreamItem>) {
+        let (effects, applied) = {
+            let mut mirror = self.mirror_mut();
+            for item in items {
+                match item {
+                    StreamItem::Shell(item) => mirror.handle_shell(item),
+                    StreamItem::Archive(item) => mirror.handle_archive(item),
+                }
+            }
+            (drain(&mut mirror), mirror.applied())
+        };
+        self.publish(&effects, applied);
+    }
+
+    /// The environment behind the address is another one than before.
+    pub(super) fn handle_new_environment(&self) {
+        let (effects, applied) = {
+            let mut mirror = self.mirror_mut();
+            mirror.handle_new_environment();
+            (drain(&mut mirror), mirror.applied())
+        };
+        self.publish(&effects, applied);
+    }
+
+    /// The connection is up or gone, or what is known of the machine changed.
+    pub(super) fn handle_status(&self, change: impl FnOnce(&mut MachineStatus)) {
+        let was_online = self.is_online();
+        let now_online = {
+            let mut status = self.status.write().unwrap_or_else(PoisonError::into_inner);
+            change(&mut status);
+            status.online
+        };
+        if was_online && !now_online {
+            self.mirror_mut().handle_disconnected();
+        }
+        if was_online == now_online {
+            self.watchers.wake_shell();
+        } else {
+            self.watchers.wake_all();
+        }
+    }
+
+    /// T3 recorded a write of ours.
+    pub(super) fn handle_written(&self, thread: &ThreadId, sequence: u64) {
+        if self.mirror().applied() >= sequence {
+            return;
+        }
+        let mut writes = self.writes();
+        let known = writes.entry(thread.clone()).or_default();
+        *known = sequence.max(*known);
+    }
+
+    fn publish(&self, effects: &[Effect], applied: u64) {
+        let mut threads = Vec::new();
+        let mut reset = false;
+        for effect in effects {
+            match effect {
+                Effect::ThreadChanged(id) | Effect::ThreadRemoved(id) => threads.push(id),
+                Effect::Reset => reset = true,
+                Effect::ProjectsChanged | Effect::Synchronized => {}
+            }
+        }
+        if reset {
+            self.writes().clear();
+        } else {
+            self.writes().retain(|_, written| *written > applied);
+        }
+        self.watchers.set_applied(applied);
+        if reset {
+            self.watchers.wake_all();
+        } else {
+            self.watchers.wake_threads(threads);
+            // Also without an effect: `applied` may have moved, and someone may wait for that.
+            self.watchers.wake_shell();
+        }
+    }
+}
+
+fn drain(mirror: &mut Mirror) -> Vec<Effect> {
+    std::iter::from_fn(|| mirror.poll_effect()).collect()
+}
