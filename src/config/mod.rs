@@ -1,9 +1,20 @@
 //! What the operator decided: `t3code.toml`, the environment and the flags, made into one validated [`Config`].
 //!
-//! The table in `settings` names every setting once; help, README and tests read it. `load` finds the files, lays defaults, file,
+//! The table in [`settings`] names every setting once; help, README and tests read it. [`load`] finds the files, lays defaults, file,
 //! environment and flags over each other and validates the whole; each error is a sentence that names the place and how to mend it.
 //! Nothing here talks to a machine, and no token is ever read from a config file, logged or put into an error. Called by `cli`; everything
 //! above reads the structs.
+
+mod env;
+mod error;
+mod file;
+mod load;
+mod secrets;
+pub mod settings;
+pub mod state;
+#[cfg(test)]
+mod tests;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -14,6 +25,10 @@ use secrecy::SecretString;
 use url::Url;
 
 use crate::protocol::{OptionValue, RuntimeMode};
+
+pub use env::Environment;
+pub use error::{ConfigError, ConfigErrors, Place};
+pub use load::{CONFIG_FILE, Request, WorkingDirectory, load};
 
 /// Everything that the operator decided, valid and typed.
 #[derive(Clone, Debug)]
@@ -26,7 +41,7 @@ pub struct Config {
     pub watch: WatchConfig,
     /// What is logged, and how.
     pub log: LogConfig,
-    /// The state directory, not yet made: `state::StateDir::open` does that.
+    /// The state directory, not yet made: [`state::StateDir::open`] does that.
     pub state_dir: PathBuf,
     /// `T3CODE_MCP_TOKEN`: the default bearer, where the operator gave one.
     pub bearer: Option<SecretString>,

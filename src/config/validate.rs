@@ -1,0 +1,619 @@
+//! Judges every value and makes the typed [`Config`] of them. All errors are collected: a config is mended in one go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+use super::env::Environment;
+use super::error::{ConfigError, ConfigErrors, Place, nearest};
+use super::load::nearest_place;
+use super::settings::{BEARER_VARIABLE, LATER_VARIABLES, ORIGIN_VARIABLE, SETTINGS};
+use super::{
+    Auth, ClientConfig, Config, DEFAULT_CLIENT, LogConfig, LogFormat, MachineConfig, Note, ServerConfig, TokenSource,
+    WatchConfig, secrets,
+};
+use crate::protocol::{OptionValue, RuntimeMode};
+
+/// An origin is no longer, in bytes.
+const LONGEST_ORIGIN: usize = 1024;
+/// A name of a machine or a client is no longer.
+const LONGEST_NAME: usize = 64;
+/// A bearer that is shorter can be guessed.
+const SHORT_TOKEN: usize = 16;
+/// The largest frame that can be asked for, in MiB.
+const LARGEST_FRAME_MIB: i64 = 1024;
+
+/// The merged tree: every default is in it, what is required may be missing.
+#[derive(Debug, Deserialize)]
+pub(super) struct Raw {
+    #[serde(default)]
+    machines: BTreeMap<String, RawMachine>,
+    server: RawServer,
+    watch: RawWatch,
+    log: RawLog,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawMachine {
+    url: Option<String>,
+    token_env: Option<String>,
+    projects: Option<Vec<String>>,
+    model: Option<String>,
+    #[serde(default)]
+    options: BTreeMap<String, OptionValue>,
+    runtime_mode: Option<String>,
+    max_runtime_mode: Option<String>,
+    ca_file: Option<PathBuf>,
+    frame_limit_mib: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawServer {
+    host: String,
+    port: i64,
+    allowed_hosts: Vec<String>,
+    allowed_origins: Vec<String>,
+    auth: String,
+    insecure: bool,
+    default_bearer: bool,
+    wait_without_progress: String,
+    max_runtime_mode: String,
+    #[serde(default)]
+    client: Vec<RawClient>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawClient {
+    name: Option<String>,
+    token_env: Option<String>,
+    machines: Option<Vec<String>>,
+    projects: Option<Vec<String>>,
+    max_runtime_mode: Option<String>,
+    read_only: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawWatch {
+    finish_timeout: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawLog {
+    filter: String,
+    format: String,
+}
+
+/// What the values are judged with.
+pub(super) struct Context<'a> {
+    /// Where each key stands.
+    pub(super) places: &'a BTreeMap<String, Place>,
+    /// Where tokens come from.
+    pub(super) environment: &'a Environment,
+    /// Where relative paths of the file start.
+    pub(super) config_directory: &'a Path,
+}
+
+/// Validates the whole.
+pub(super) fn config(
+    raw: Raw,
+    context: &Context<'_>,
+    state_dir: PathBuf,
+    notes: Vec<Note>,
+) -> Result<Config, ConfigErrors> {
+    let mut check = Check {
+        context,
+        errors: Vec::new(),
+        notes,
+        token_variables: BTreeSet::new(),
+    };
+    let names: Vec<String> = raw.machines.keys().cloned().collect();
+    let ceiling = check.mode("server.max_runtime_mode", Some(&raw.server.max_runtime_mode));
+    let machines: Vec<_> = raw
+        .machines
+        .into_iter()
+        .map(|(name, machine)| check.machine(name, machine, ceiling))
+        .collect();
+    let bearer = check.variable_token(BEARER_VARIABLE);
+    let server = check.server(raw.server, &names, bearer.as_ref());
+    let finish_timeout = check.duration(
+        "watch.finish_timeout",
+        &raw.watch.finish_timeout,
+        Duration::from_secs(1)..=Duration::from_hours(24),
+    );
+    let log = check.log(raw.log);
+    let origin = check.origin();
+    check.strange_variables();
+    let Check { errors, notes, .. } = check;
+    // A part is missing only where an error says why.
+    match (
+        machines.into_iter().collect::<Option<Vec<_>>>(),
+        server,
+        finish_timeout,
+        log,
+    ) {
+        (Some(machines), Some(server), Some(finish_timeout), Some(log)) if errors.is_empty() => Ok(Config {
+            machines,
+            server,
+            watch: WatchConfig { finish_timeout },
+            log,
+            state_dir,
+            bearer,
+            origin,
+            notes,
+        }),
+        _ => Err(ConfigErrors(errors)),
+    }
+}
+
+struct Check<'a> {
+    context: &'a Context<'a>,
+    errors: Vec<ConfigError>,
+    notes: Vec<Note>,
+    /// The variables that `token_env` names.
+    token_variables: BTreeSet<String>,
+}
+
+impl Check<'_> {
+    /// Notes what is wrong with the value of a key.
+    fn wrong(&mut self, path: &str, problem: impl std::fmt::Display) {
+        let place = nearest_place(self.context.places, path);
+        self.errors.push(ConfigError::new(place, format!("`{path}` {problem}")));
+    }
+
+    /// The value, or a note of what is wrong with it.
+    fn take<T>(&mut self, path: &str, result: Result<T, String>) -> Option<T> {
+        result.map_err(|problem| self.wrong(path, problem)).ok()
+    }
+
+    fn machine(&mut self, name: String, raw: RawMachine, ceiling: Option<RuntimeMode>) -> Option<MachineConfig> {
+        let path = format!("machines.{name}");
+        let key = |key: &str| format!("{path}.{key}");
+        let named = self.take(&path, self::name(&name));
+        let url = self.required(&key("url"), "url = \"http://127.0.0.1:3773\"", raw.url.as_deref());
+        let url = url.and_then(|url| self.take(&key("url"), self::url(url)));
+        let variable = self.required(&key("token_env"), "token_env = \"T3_TOKEN\"", raw.token_env.as_deref());
+        let token = variable.and_then(|variable| self.machine_token(&name, &key("token_env"), variable));
+        let projects = self.required(&key("projects"), "projects = [\"*\"] to show all", raw.projects);
+        let projects = projects.and_then(|projects| self.take(&key("projects"), patterns(projects)));
+        let model = raw.model.and_then(|model| self.take(&key("model"), self::model(model)));
+        let runtime_mode = self.mode(&key("runtime_mode"), raw.runtime_mode.as_deref());
+        let own_ceiling = self.mode(&key("max_runtime_mode"), raw.max_runtime_mode.as_deref());
+        let max_runtime_mode = own_ceiling.into_iter().chain(ceiling).min();
+        if let (Some(mode), Some(max)) = (runtime_mode, max_runtime_mode)
+            && mode > max
+        {
+            self.notes.push(Note::Warning(format!(
+                "{name}: its runtime_mode {mode} is above the ceiling {max}; dispatches there start in {max}"
+            )));
+        }
+        let ca_file = raw.ca_file.and_then(|file| self.ca_file(&key("ca_file"), &file));
+        let frame_limit = self.take(&key("frame_limit_mib"), frame_limit(raw.frame_limit_mib));
+        named?;
+        Some(MachineConfig {
+            name,
+            url: url?,
+            token: token?,
+            projects: projects?,
+            model,
+            options: raw.options,
+            runtime_mode,
+            max_runtime_mode,
+            ca_file,
+            frame_limit: frame_limit?,
+        })
+    }
+
+    fn machine_token(&mut self, name: &str, path: &str, variable: &str) -> Option<TokenSource> {
+        self.take(path, secrets::variable_name(variable))?;
+        self.token_variables.insert(variable.to_owned());
+        let token = match secrets::token(self.context.environment, variable) {
+            Ok(token) => token,
+            Err(problem) => {
+                self.errors
+                    .push(ConfigError::new(self.context.environment.place(variable), problem));
+                return None;
+            }
+        };
+        if token.is_none() {
+            self.notes.push(Note::Warning(format!(
+                "{name}: the environment variable {variable} is not set, so the machine cannot be used. Create a token on the T3 host and set it"
+            )));
+        }
+        Some(TokenSource {
+            variable: variable.to_owned(),
+            token,
+        })
+    }
+
+    fn server(&mut self, raw: RawServer, machines: &[String], bearer: Option<&SecretString>) -> Option<ServerConfig> {
+        let host = self.take("server.host", self::host(&raw.host));
+        let port = u16::try_from(raw.port).map_err(|_| format!("is {}. Write a number from 0 to 65535", raw.port));
+        let port = self.take("server.port", port);
+        let auth = match raw.auth.as_str() {
+            "bearer" => Some(Auth::Bearer),
+            "none" => Some(Auth::None),
+            _ => {
+                self.wrong("server.auth", "is neither \"bearer\" nor \"none\". Write one of them");
+                None
+            }
+        };
+        if auth == Some(Auth::None) && host.is_some_and(|host| !host.is_loopback()) && !raw.insecure {
+            self.wrong(
+                "server.auth",
+                format!(
+                    "is \"none\" on {}, where others can reach it and do everything. Set auth = \"bearer\", or insecure = true if that is meant",
+                    raw.host
+                ),
+            );
+        }
+        if auth == Some(Auth::None) && !raw.client.is_empty() {
+            self.wrong("server.auth", "is \"none\", which leaves the limits of the named clients without effect. Set auth = \"bearer\", or take the clients out");
+        }
+        if !raw.default_bearer && raw.client.is_empty() {
+            self.wrong(
+                "server.default_bearer",
+                "is false and there is no [[server.client]], so nobody could call. Add a client, or leave it true",
+            );
+        }
+        for (index, value) in raw.allowed_hosts.iter().enumerate() {
+            self.take(&format!("server.allowed_hosts[{index}]"), allowed_host(value));
+        }
+        let mut allowed_origins = Vec::new();
+        for (index, value) in raw.allowed_origins.iter().enumerate() {
+            allowed_origins.extend(self.take(&format!("server.allowed_origins[{index}]"), allowed_origin(value)));
+        }
+        let wait_without_progress = self.duration(
+            "server.wait_without_progress",
+            &raw.wait_without_progress,
+            Duration::from_secs(5)..=Duration::from_hours(1),
+        );
+        let clients = self.clients(raw.client, machines, bearer);
+        Some(ServerConfig {
+            host: host?,
+            port: port?,
+            allowed_hosts: raw.allowed_hosts,
+            allowed_origins,
+            auth: auth?,
+            default_bearer: raw.default_bearer,
+            wait_without_progress: wait_without_progress?,
+            clients: clients?,
+        })
+    }
+
+    fn clients(
+        &mut self,
+        raw: Vec<RawClient>,
+        machines: &[String],
+        bearer: Option<&SecretString>,
+    ) -> Option<Vec<ClientConfig>> {
+        let mut clients: Vec<ClientConfig> = Vec::new();
+        let mut whole = true;
+        for (index, raw) in raw.into_iter().enumerate() {
+            let path = format!("server.client[{index}]");
+            let Some(client) = self.client(&path, raw, machines) else {
+                whole = false;
+                continue;
+            };
+            if clients.iter().any(|other| other.name == client.name) {
+                self.wrong(
+                    &format!("{path}.name"),
+                    format!(
+                        "{:?} stands there twice. Give each client a name of its own",
+                        client.name
+                    ),
+                );
+            }
+            let same = |token: &SecretString| token.expose_secret() == client.token.expose_secret();
+            let twin = clients
+                .iter()
+                .find(|other| same(&other.token))
+                .map(|other| other.name.as_str());
+            if let Some(twin) = twin.or_else(|| bearer.is_some_and(same).then_some(DEFAULT_CLIENT)) {
+                let twin = twin.to_owned();
+                self.wrong(
+                    &format!("{path}.token_env"),
+                    format!("gives {:?} the token of {twin:?}, so the two cannot be told apart. Give each a token of its own", client.name),
+                );
+            }
+            clients.push(client);
+        }
+        whole.then_some(clients)
+    }
+
+    fn client(&mut self, path: &str, raw: RawClient, machines: &[String]) -> Option<ClientConfig> {
+        let key = |key: &str| format!("{path}.{key}");
+        let name = self.required(&key("name"), "name = \"dispatcher\"", raw.name);
+        let name = name.and_then(|name| self.take(&key("name"), client_name(name)));
+        let variable = self.required(&key("token_env"), "token_env = \"DISPATCHER_TOKEN\"", raw.token_env);
+        let token = variable.and_then(|variable| {
+            self.take(&key("token_env"), secrets::variable_name(&variable))?;
+            self.token_variables.insert(variable.clone());
+            let token = self.variable_token(&variable);
+            if token.is_none() && self.context.environment.get(&variable).is_none() {
+                self.wrong(
+                    &key("token_env"),
+                    format!("names {variable}, which is not set. Set it to the client's token, or take the client out"),
+                );
+            }
+            token
+        });
+        for machine in raw.machines.iter().flatten() {
+            if !machines.contains(machine) {
+                let hint = match nearest(machine, machines.iter().map(String::as_str)) {
+                    Some(meant) => format!("Did you mean {meant:?}?"),
+                    None => format!("Configured are: {}", machines.join(", ")),
+                };
+                self.wrong(
+                    &key("machines"),
+                    format!("names {machine:?}, which is not configured. {hint}"),
+                );
+            }
+        }
+        let projects = raw
+            .projects
+            .and_then(|projects| self.take(&key("projects"), patterns(projects)));
+        let max_runtime_mode = self.mode(&key("max_runtime_mode"), raw.max_runtime_mode.as_deref());
+        Some(ClientConfig {
+            name: name?,
+            token: token?,
+            machines: raw.machines,
+            projects,
+            max_runtime_mode,
+            read_only: raw.read_only,
+        })
+    }
+
+    /// The bearer of a caller, with a warning where it can be guessed.
+    fn variable_token(&mut self, variable: &str) -> Option<SecretString> {
+        let place = self.context.environment.place(variable);
+        match secrets::token(self.context.environment, variable) {
+            Ok(token) => {
+                if token
+                    .as_ref()
+                    .is_some_and(|token| token.expose_secret().len() < SHORT_TOKEN)
+                {
+                    self.notes.push(Note::Warning(format!(
+                        "{place}: the token is short and can be guessed; take at least {SHORT_TOKEN} random characters"
+                    )));
+                }
+                token
+            }
+            Err(problem) => {
+                self.errors.push(ConfigError::new(place, problem));
+                None
+            }
+        }
+    }
+
+    fn log(&mut self, raw: RawLog) -> Option<LogConfig> {
+        let format = match raw.format.as_str() {
+            "text" => Some(LogFormat::Text),
+            "json" => Some(LogFormat::Json),
+            _ => {
+                self.wrong("log.format", "is neither \"text\" nor \"json\". Write one of them");
+                None
+            }
+        };
+        let filter = raw.filter.parse::<tracing_subscriber::filter::Targets>();
+        if filter.is_err() {
+            self.wrong(
+                "log.filter",
+                "is no log filter. Write `info`, or one such as `warn,t3code_mcp=debug`",
+            );
+        }
+        Some(LogConfig {
+            filter: raw.filter,
+            format: format?,
+        })
+    }
+
+    fn origin(&mut self) -> Option<String> {
+        let origin = self.context.environment.get(ORIGIN_VARIABLE)?;
+        if origin.len() > LONGEST_ORIGIN || !origin.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+            let problem = format!("is no origin: at most {LONGEST_ORIGIN} characters of visible ASCII");
+            let place = self.context.environment.place(ORIGIN_VARIABLE);
+            self.errors.push(ConfigError::new(place, problem));
+            return None;
+        }
+        Some(origin.to_owned())
+    }
+
+    /// A variable that looks like one of ours and is none is likely a slip.
+    fn strange_variables(&mut self) {
+        let known = || SETTINGS.iter().filter_map(|setting| setting.variable);
+        for name in self.context.environment.names() {
+            let ours = known().any(|known| known == name) || LATER_VARIABLES.iter().any(|(later, _)| *later == name);
+            if !name.starts_with("T3CODE_MCP_") || ours || self.token_variables.contains(name) {
+                continue;
+            }
+            let hint = nearest(name, known())
+                .map(|meant| format!(": is {meant} meant?"))
+                .unwrap_or_default();
+            self.notes.push(Note::Warning(format!(
+                "the environment variable {name} is none of ours and does nothing{hint}"
+            )));
+        }
+    }
+
+    fn required<T>(&mut self, path: &str, example: &str, value: Option<T>) -> Option<T> {
+        if value.is_none() {
+            self.wrong(path, format!("is missing. Write {example}"));
+        }
+        value
+    }
+
+    fn mode(&mut self, path: &str, word: Option<&str>) -> Option<RuntimeMode> {
+        let word = word?;
+        let mode = RuntimeMode::parse(word);
+        if mode.is_none() {
+            let words = RuntimeMode::ALL.map(RuntimeMode::as_str).join(", ");
+            self.wrong(
+                path,
+                format!("is {word:?}, which is no runtime mode. Write one of: {words}"),
+            );
+        }
+        mode
+    }
+
+    fn duration(&mut self, path: &str, text: &str, range: std::ops::RangeInclusive<Duration>) -> Option<Duration> {
+        let parsed = text
+            .parse::<jiff::SignedDuration>()
+            .ok()
+            .and_then(|duration| Duration::try_from(duration).ok());
+        let Some(duration) = parsed else {
+            self.wrong(
+                path,
+                format!("is {text:?}, which is no duration. Write one such as \"50s\", \"3m\" or \"1h 30m\""),
+            );
+            return None;
+        };
+        if !range.contains(&duration) {
+            let show =
+                |duration: &Duration| format!("{:#}", jiff::SignedDuration::try_from(*duration).unwrap_or_default());
+            self.wrong(
+                path,
+                format!(
+                    "is {text:?}. Write a duration from {} to {}",
+                    show(range.start()),
+                    show(range.end())
+                ),
+            );
+            return None;
+        }
+        Some(duration)
+    }
+
+    fn ca_file(&mut self, path: &str, file: &Path) -> Option<PathBuf> {
+        let file = self.context.config_directory.join(file);
+        match std::fs::metadata(&file) {
+            Ok(metadata) if metadata.is_file() => Some(file),
+            Ok(_) => {
+                self.wrong(
+                    path,
+                    format!("names {}, which is no file. Name a PEM file", file.display()),
+                );
+                None
+            }
+            Err(error) => {
+                self.wrong(
+                    path,
+                    format!(
+                        "names {}, which cannot be read ({error}). Name a PEM file",
+                        file.display()
+                    ),
+                );
+                None
+            }
+        }
+    }
+}
+
+fn name(name: &str) -> Result<(), String> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    if name.len() <= LONGEST_NAME
+        && name.bytes().all(fits)
+        && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "has a name that callers could not write. Take letters, digits, `-` and `_`, at most {LONGEST_NAME}"
+    ))
+}
+
+fn client_name(client: String) -> Result<String, String> {
+    if client == DEFAULT_CLIENT {
+        return Err(format!(
+            "is {DEFAULT_CLIENT:?}, the name of the caller behind the default bearer. Take another"
+        ));
+    }
+    name(&client).map(|()| client)
+}
+
+/// A T3 server's address. What is wrong with it is said without showing it: a URL with a password is one of the wrong ones.
+fn url(text: &str) -> Result<Url, String> {
+    const EXAMPLE: &str = "Write one such as \"http://100.64.0.7:3773\"";
+    let url = Url::parse(text).map_err(|error| format!("is no URL ({error}). {EXAMPLE}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("is neither http nor https. {EXAMPLE}"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(
+            "holds a user or a password. Take them out: the token goes into the variable that token_env names"
+                .to_owned(),
+        );
+    }
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("has more than scheme, host and port. {EXAMPLE}"));
+    }
+    Ok(url)
+}
+
+fn patterns(patterns: Vec<String>) -> Result<Vec<String>, String> {
+    if patterns.is_empty() {
+        return Err("is empty, so no project would exist. Write [\"*\"] to show all".to_owned());
+    }
+    if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
+        return Err("holds an empty pattern, which matches nothing. Take it out".to_owned());
+    }
+    Ok(patterns)
+}
+
+fn model(model: String) -> Result<String, String> {
+    let blank = model.chars().any(|c| c.is_whitespace() || c.is_control());
+    if model.is_empty() || blank || model.starts_with(['/', ':']) || model.ends_with(['/', ':']) {
+        return Err("is no model. Write instance/model, such as \"claudeAgent/claude-opus-5\"".to_owned());
+    }
+    Ok(model)
+}
+
+fn frame_limit(mib: i64) -> Result<usize, String> {
+    let bytes = usize::try_from(mib).ok().and_then(|mib| mib.checked_mul(1024 * 1024));
+    match bytes {
+        Some(bytes) if (1..=LARGEST_FRAME_MIB).contains(&mib) => Ok(bytes),
+        _ => Err(format!("is {mib}. Write a number from 1 to {LARGEST_FRAME_MIB}")),
+    }
+}
+
+fn host(host: &str) -> Result<IpAddr, String> {
+    if host == "localhost" {
+        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    }
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'))
+        .unwrap_or(host);
+    bare.parse().map_err(|_| {
+        format!("is {host:?}, which is no IP address. Write one, such as \"127.0.0.1\" or \"0.0.0.0\" for all")
+    })
+}
+
+fn allowed_host(value: &str) -> Result<(), String> {
+    let parsed = value.parse::<http::uri::Authority>();
+    if parsed.is_ok_and(|authority| !authority.host().is_empty() && !value.contains('@')) {
+        return Ok(());
+    }
+    Err(format!(
+        "is {value:?}, which is no host. Write a name such as \"t3.example\" or \"t3.example:8000\", without http://"
+    ))
+}
+
+/// An origin as a browser writes it.
+fn allowed_origin(value: &str) -> Result<String, String> {
+    if value == "null" {
+        return Ok(value.to_owned());
+    }
+    match Url::parse(value) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.username().is_empty() => {
+            Ok(url.origin().ascii_serialization())
+        }
+        _ => Err(format!(
+            "is {value:?}, which is no origin. Write scheme, host and, where it is not the usual one, port, such as \"https://app.example\""
+        )),
+    }
+}
