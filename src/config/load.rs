@@ -8,8 +8,9 @@ use toml::Value;
 use super::env::{Environment, distrust};
 use super::error::{ConfigError, ConfigErrors, Place};
 use super::file::{self, Tree, join};
+use super::raw::Raw;
 use super::settings::{self, CONFIG_VARIABLE, Kind, LATER_VARIABLES, SETTINGS, STATE_DIR, Setting};
-use super::validate::{self, Raw};
+use super::validate;
 use super::{Config, Note};
 
 /// The name of the config file where none is named.

@@ -9,12 +9,14 @@ mod env;
 mod error;
 mod file;
 mod load;
+mod raw;
 mod secrets;
 pub mod settings;
 pub mod state;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod values;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,92 +1,26 @@
 //! Judges every value and makes the typed [`Config`] of them. All errors are collected: a config is mended in one go.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
-use url::Url;
 
 use super::env::Environment;
 use super::error::{ConfigError, ConfigErrors, Place, nearest};
 use super::load::nearest_place;
+use super::raw::{Raw, RawClient, RawLog, RawMachine, RawServer};
 use super::settings::{BEARER_VARIABLE, LATER_VARIABLES, ORIGIN_VARIABLE, SETTINGS};
 use super::{
     Auth, ClientConfig, Config, DEFAULT_CLIENT, LogConfig, LogFormat, MachineConfig, Note, ServerConfig, TokenSource,
-    WatchConfig, secrets,
+    WatchConfig, secrets, values,
 };
-use crate::protocol::{OptionValue, RuntimeMode};
+use crate::protocol::RuntimeMode;
 
 /// An origin is no longer, in bytes.
 const LONGEST_ORIGIN: usize = 1024;
-/// A name of a machine or a client is no longer.
-const LONGEST_NAME: usize = 64;
 /// A bearer that is shorter can be guessed.
 const SHORT_TOKEN: usize = 16;
-/// The largest frame that can be asked for, in MiB.
-const LARGEST_FRAME_MIB: i64 = 1024;
-
-/// The merged tree: every default is in it, what is required may be missing.
-#[derive(Debug, Deserialize)]
-pub(super) struct Raw {
-    #[serde(default)]
-    machines: BTreeMap<String, RawMachine>,
-    server: RawServer,
-    watch: RawWatch,
-    log: RawLog,
-}
-
-#[derive(Debug, Deserialize)]
-struct RawMachine {
-    url: Option<String>,
-    token_env: Option<String>,
-    projects: Option<Vec<String>>,
-    model: Option<String>,
-    #[serde(default)]
-    options: BTreeMap<String, OptionValue>,
-    runtime_mode: Option<String>,
-    max_runtime_mode: Option<String>,
-    ca_file: Option<PathBuf>,
-    frame_limit_mib: i64,
-}
-
-#[derive(Debug, Deserialize)]
-struct RawServer {
-    host: String,
-    port: i64,
-    allowed_hosts: Vec<String>,
-    allowed_origins: Vec<String>,
-    auth: String,
-    insecure: bool,
-    default_bearer: bool,
-    wait_without_progress: String,
-    max_runtime_mode: String,
-    #[serde(default)]
-    client: Vec<RawClient>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RawClient {
-    name: Option<String>,
-    token_env: Option<String>,
-    machines: Option<Vec<String>>,
-    projects: Option<Vec<String>>,
-    max_runtime_mode: Option<String>,
-    read_only: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct RawWatch {
-    finish_timeout: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct RawLog {
-    filter: String,
-    format: String,
-}
 
 /// What the values are judged with.
 pub(super) struct Context<'a> {
@@ -173,14 +107,16 @@ impl Check<'_> {
     fn machine(&mut self, name: String, raw: RawMachine, ceiling: Option<RuntimeMode>) -> Option<MachineConfig> {
         let path = format!("machines.{name}");
         let key = |key: &str| format!("{path}.{key}");
-        let named = self.take(&path, self::name(&name));
+        let named = self.take(&path, values::name(&name));
         let url = self.required(&key("url"), "url = \"http://127.0.0.1:3773\"", raw.url.as_deref());
-        let url = url.and_then(|url| self.take(&key("url"), self::url(url)));
+        let url = url.and_then(|url| self.take(&key("url"), values::url(url)));
         let variable = self.required(&key("token_env"), "token_env = \"T3_TOKEN\"", raw.token_env.as_deref());
         let token = variable.and_then(|variable| self.machine_token(&name, &key("token_env"), variable));
         let projects = self.required(&key("projects"), "projects = [\"*\"] to show all", raw.projects);
-        let projects = projects.and_then(|projects| self.take(&key("projects"), patterns(projects)));
-        let model = raw.model.and_then(|model| self.take(&key("model"), self::model(model)));
+        let projects = projects.and_then(|projects| self.take(&key("projects"), values::patterns(projects)));
+        let model = raw
+            .model
+            .and_then(|model| self.take(&key("model"), values::model(model)));
         let runtime_mode = self.mode(&key("runtime_mode"), raw.runtime_mode.as_deref());
         let own_ceiling = self.mode(&key("max_runtime_mode"), raw.max_runtime_mode.as_deref());
         let max_runtime_mode = own_ceiling.into_iter().chain(ceiling).min();
@@ -192,7 +128,7 @@ impl Check<'_> {
             )));
         }
         let ca_file = raw.ca_file.and_then(|file| self.ca_file(&key("ca_file"), &file));
-        let frame_limit = self.take(&key("frame_limit_mib"), frame_limit(raw.frame_limit_mib));
+        let frame_limit = self.take(&key("frame_limit_mib"), values::frame_limit(raw.frame_limit_mib));
         named?;
         Some(MachineConfig {
             name,
@@ -231,7 +167,7 @@ impl Check<'_> {
     }
 
     fn server(&mut self, raw: RawServer, machines: &[String], bearer: Option<&SecretString>) -> Option<ServerConfig> {
-        let host = self.take("server.host", self::host(&raw.host));
+        let host = self.take("server.host", values::host(&raw.host));
         let port = u16::try_from(raw.port).map_err(|_| format!("is {}. Write a number from 0 to 65535", raw.port));
         let port = self.take("server.port", port);
         let auth = match raw.auth.as_str() {
@@ -261,11 +197,14 @@ impl Check<'_> {
             );
         }
         for (index, value) in raw.allowed_hosts.iter().enumerate() {
-            self.take(&format!("server.allowed_hosts[{index}]"), allowed_host(value));
+            self.take(&format!("server.allowed_hosts[{index}]"), values::allowed_host(value));
         }
         let mut allowed_origins = Vec::new();
         for (index, value) in raw.allowed_origins.iter().enumerate() {
-            allowed_origins.extend(self.take(&format!("server.allowed_origins[{index}]"), allowed_origin(value)));
+            allowed_origins.extend(self.take(
+                &format!("server.allowed_origins[{index}]"),
+                values::allowed_origin(value),
+            ));
         }
         let wait_without_progress = self.duration(
             "server.wait_without_progress",
@@ -328,7 +267,7 @@ impl Check<'_> {
     fn client(&mut self, path: &str, raw: RawClient, machines: &[String]) -> Option<ClientConfig> {
         let key = |key: &str| format!("{path}.{key}");
         let name = self.required(&key("name"), "name = \"dispatcher\"", raw.name);
-        let name = name.and_then(|name| self.take(&key("name"), client_name(name)));
+        let name = name.and_then(|name| self.take(&key("name"), values::client_name(name)));
         let variable = self.required(&key("token_env"), "token_env = \"DISPATCHER_TOKEN\"", raw.token_env);
         let token = variable.and_then(|variable| {
             self.take(&key("token_env"), secrets::variable_name(&variable))?;
@@ -356,7 +295,7 @@ impl Check<'_> {
         }
         let projects = raw
             .projects
-            .and_then(|projects| self.take(&key("projects"), patterns(projects)));
+            .and_then(|projects| self.take(&key("projects"), values::patterns(projects)));
         let max_runtime_mode = self.mode(&key("max_runtime_mode"), raw.max_runtime_mode.as_deref());
         Some(ClientConfig {
             name: name?,
@@ -510,110 +449,5 @@ impl Check<'_> {
                 None
             }
         }
-    }
-}
-
-fn name(name: &str) -> Result<(), String> {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-    if name.len() <= LONGEST_NAME
-        && name.bytes().all(fits)
-        && name.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
-    {
-        return Ok(());
-    }
-    Err(format!(
-        "has a name that callers could not write. Take letters, digits, `-` and `_`, at most {LONGEST_NAME}"
-    ))
-}
-
-fn client_name(client: String) -> Result<String, String> {
-    if client == DEFAULT_CLIENT {
-        return Err(format!(
-            "is {DEFAULT_CLIENT:?}, the name of the caller behind the default bearer. Take another"
-        ));
-    }
-    name(&client).map(|()| client)
-}
-
-/// A T3 server's address. What is wrong with it is said without showing it: a URL with a password is one of the wrong ones.
-fn url(text: &str) -> Result<Url, String> {
-    const EXAMPLE: &str = "Write one such as \"http://100.64.0.7:3773\"";
-    let url = Url::parse(text).map_err(|error| format!("is no URL ({error}). {EXAMPLE}"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("is neither http nor https. {EXAMPLE}"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(
-            "holds a user or a password. Take them out: the token goes into the variable that token_env names"
-                .to_owned(),
-        );
-    }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("has more than scheme, host and port. {EXAMPLE}"));
-    }
-    Ok(url)
-}
-
-fn patterns(patterns: Vec<String>) -> Result<Vec<String>, String> {
-    if patterns.is_empty() {
-        return Err("is empty, so no project would exist. Write [\"*\"] to show all".to_owned());
-    }
-    if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
-        return Err("holds an empty pattern, which matches nothing. Take it out".to_owned());
-    }
-    Ok(patterns)
-}
-
-fn model(model: String) -> Result<String, String> {
-    let blank = model.chars().any(|c| c.is_whitespace() || c.is_control());
-    if model.is_empty() || blank || model.starts_with(['/', ':']) || model.ends_with(['/', ':']) {
-        return Err("is no model. Write instance/model, such as \"claudeAgent/claude-opus-5\"".to_owned());
-    }
-    Ok(model)
-}
-
-fn frame_limit(mib: i64) -> Result<usize, String> {
-    let bytes = usize::try_from(mib).ok().and_then(|mib| mib.checked_mul(1024 * 1024));
-    match bytes {
-        Some(bytes) if (1..=LARGEST_FRAME_MIB).contains(&mib) => Ok(bytes),
-        _ => Err(format!("is {mib}. Write a number from 1 to {LARGEST_FRAME_MIB}")),
-    }
-}
-
-fn host(host: &str) -> Result<IpAddr, String> {
-    if host == "localhost" {
-        return Ok(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    }
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
-    bare.parse().map_err(|_| {
-        format!("is {host:?}, which is no IP address. Write one, such as \"127.0.0.1\" or \"0.0.0.0\" for all")
-    })
-}
-
-fn allowed_host(value: &str) -> Result<(), String> {
-    let parsed = value.parse::<http::uri::Authority>();
-    if parsed.is_ok_and(|authority| !authority.host().is_empty() && !value.contains('@')) {
-        return Ok(());
-    }
-    Err(format!(
-        "is {value:?}, which is no host. Write a name such as \"t3.example\" or \"t3.example:8000\", without http://"
-    ))
-}
-
-/// An origin as a browser writes it.
-fn allowed_origin(value: &str) -> Result<String, String> {
-    if value == "null" {
-        return Ok(value.to_owned());
-    }
-    match Url::parse(value) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.username().is_empty() => {
-            Ok(url.origin().ascii_serialization())
-        }
-        _ => Err(format!(
-            "is {value:?}, which is no origin. Write scheme, host and, where it is not the usual one, port, such as \"https://app.example\""
-        )),
     }
 }
