@@ -1,0 +1,540 @@
+//! Says the selected part of a contract in forms that come out right in Rust.
+//!
+//! The exporter writes what effect's encoder does: unions as `anyOf`, a null beside every optional value, arms that only a
+//! decoder uses, types without a name inside of others. typify takes several of these for something else without a word. The
+//! result here is a [`Model`]: plain schemas that typify understands, string enums and tagged unions, each under one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use heck::ToUpperCamelCase;
+use serde_json::{Map, Value, json};
+
+use super::Error;
+use super::schema::{Contract, Selection, refer, reference};
+
+/// Tags that T3 uses, the likeliest first. Only these may stand twice in one union.
+const TAGS: [&str; 3] = ["type", "kind", "_tag"];
+/// An enum without a name that has this many words and the words of a named one is that one.
+const WORDS_THAT_IDENTIFY: usize = 3;
+
+/// What is to be generated.
+#[derive(Debug, Default)]
+pub struct Model {
+    /// Structs, ids, lists and maps: schemas for typify.
+    pub plain: BTreeMap<String, Value>,
+    /// String enums.
+    pub words: BTreeMap<String, Vec<String>>,
+    /// Unions of objects that a tag tells apart.
+    pub unions: BTreeMap<String, Union>,
+    /// Optional fields where absent and null differ, as (type, field): the contract gives them a second null.
+    pub changes: BTreeSet<(String, String)>,
+}
+
+/// A union of objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Union {
+    /// The field that tells the members apart.
+    pub tag: String,
+    /// In the contract's order.
+    pub members: Vec<Member>,
+}
+
+/// A member of a union.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// The tag's value.
+    pub word: String,
+    /// The type of the other fields; none if there are no others.
+    pub content: Option<String>,
+}
+
+/// A union as the contract has it: its members' schemas by word, and the name of each that has one.
+#[derive(Clone, Debug, PartialEq)]
+struct RawUnion {
+    tag: String,
+    arms: Vec<RawArm>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct RawArm {
+    name: Option<String>,
+    words: Vec<String>,
+    body: Value,
+}
+
+/// Normalises what the roots reach.
+pub fn normalise(contract: &Contract, selection: &Selection, roots: &[String]) -> Result<Model, Error> {
+    let mut work = Normaliser { contract, selection, model: Model::default(), wanted: BTreeSet::new(), done: BTreeSet::new(), contents: BTreeMap::new(), known: BTreeMap::new() };
+    work.learn_names();
+    work.wanted.extend(roots.iter().cloned());
+    while let Some(name) = work.wanted.pop_first() {
+        if work.done.insert(name.clone()) {
+            work.definition(&name)?;
+        }
+    }
+    work.check_contents()?;
+    Ok(work.model)
+}
+
+struct Normaliser<'a> {
+    contract: &'a Contract,
+    selection: &'a Selection,
+    model: Model,
+    /// Names that something refers to.
+    wanted: BTreeSet<String>,
+    /// Names of the contract that are in the model.
+    done: BTreeSet<String>,
+    /// Names of the contract that are contents of a union's members (without the tag), and the union.
+    contents: BTreeMap<String, String>,
+    /// Shapes that have a name, by fingerprint: a shape without a name that is equal gets the same one.
+    known: BTreeMap<String, String>,
+}
+
+impl Normaliser<'_> {
+    /// Learns the shapes of the contract's own enums and unions.
+    fn learn_names(&mut self) {
+        for (name, schema) in &self.contract.defs {
+            if self.selection.is_opaque(name) {
+                continue;
+            }
+            let fingerprint = match self.words(schema) {
+                Some(words) if words.len() >= WORDS_THAT_IDENTIFY => words_fingerprint(&words),
+                Some(_) => continue,
+                None => match self.raw_union(name, schema) {
+                    Ok(Some(union)) => union_fingerprint(&union),
+                    _ => continue,
+                },
+            };
+            self.known.entry(fingerprint).or_insert_with(|| name.clone());
+        }
+    }
+
+    /// One type of the contract, under its own name.
+    fn definition(&mut self, name: &str) -> Result<(), Error> {
+        let schema = self.contract.get(name, name)?.clone();
+        if self.selection.is_opaque(name) {
+            self.model.plain.insert(name.into(), json!({}));
+        } else if let Some(words) = self.words(&schema) {
+            self.model.words.insert(name.into(), words);
+        } else if let Some(union) = self.raw_union(name, &schema)? {
+            self.union(name, union)?;
+        } else {
+            let plain = if is_object(&schema) { self.object(name, &schema)? } else { self.value(name, name, &schema)? };
+            self.model.plain.insert(name.into(), plain);
+        }
+        Ok(())
+    }
+
+    /// The schema of a value that stands at `at`; a shape that needs a name gets `name`.
+    fn value(&mut self, at: &str, name: &str, schema: &Value) -> Result<Value, Error> {
+        if let Some(target) = reference(schema) {
+            self.contract.get(target, at)?;
+            self.wanted.insert(target.to_owned());
+            return Ok(refer(target));
+        }
+        let (arms, nulls) = without_null(schema);
+        if nulls > 0 {
+            let inner = self.any_of(at, name, &arms)?;
+            return Ok(nullable(inner));
+        }
+        self.any_of(at, name, &arms)
+    }
+
+    /// A value that is one of several, null aside.
+    fn any_of(&mut self, at: &str, name: &str, arms: &[Value]) -> Result<Value, Error> {
+        let schema = match arms {
+            [one] if one.get("anyOf").is_some() || reference(one).is_some() => return self.value(at, name, one),
+            [one] => one.clone(),
+            several => json!({ "anyOf": several }),
+        };
+        if let Some(words) = self.words(&schema) {
+            return Ok(self.name_words(at, name, words));
+        }
+        if let Some(union) = self.raw_union(at, &schema)? {
+            return self.name_union(at, name, union);
+        }
+        match arms {
+            [one] => self.single(at, name, one),
+            several => self.scalars(at, several),
+        }
+    }
+
+    /// A schema that is neither a reference nor a choice.
+    fn single(&mut self, at: &str, name: &str, schema: &Value) -> Result<Value, Error> {
+        if is_object(schema) {
+            return self.name_object(at, name, schema);
+        }
+        match schema.get("type").and_then(Value::as_str) {
+            None if schema.as_object().is_some_and(Map::is_empty) => Ok(json!({})),
+            Some("array") => {
+                let items = schema.get("items").cloned().unwrap_or_else(|| json!({}));
+                let items = self.value(&format!("{at}[]"), &format!("{name}Item"), &items)?;
+                Ok(json!({ "type": "array", "items": items }))
+            }
+            Some("object") => {
+                let values = schema.get("additionalProperties").filter(|values| values.is_object());
+                let values = values.cloned().unwrap_or_else(|| json!({}));
+                let values = self.value(&format!("{at}{{}}"), &format!("{name}Value"), &values)?;
+                Ok(json!({ "type": "object", "additionalProperties": values }))
+            }
+            // Lengths and patterns are T3's to check.
+            Some("string") => Ok(json!({ "type": "string" })),
+            Some("boolean") => Ok(json!({ "type": "boolean" })),
+            Some("integer") => Ok(integer(schema)),
+            // Constants like a version stand as `number`.
+            Some("number") if schema.get("enum").is_some() => Ok(integer(schema)),
+            Some("number") => Ok(json!({ "type": "number" })),
+            _ => Err(self.error(at, format!("has a form that the build does not know: {schema}"), "teach `build/normalise.rs` that form, or make the type opaque in the selection")),
+        }
+    }
+
+    /// A choice between scalars: typify makes an untagged enum of it.
+    fn scalars(&mut self, at: &str, arms: &[Value]) -> Result<Value, Error> {
+        let number = arms.iter().any(|arm| arm.get("type") == Some(&json!("number")));
+        let mut scalars = Vec::new();
+        for arm in arms {
+            // effect writes the numbers that JSON lacks as words; none of the fields that we read can be one.
+            if number && self.words(arm).is_some() {
+                continue;
+            }
+            match arm.get("type").and_then(Value::as_str) {
+                Some("string" | "boolean" | "integer" | "number") if arm.get("enum").is_none() => scalars.push(self.single(at, "", arm)?),
+                _ => {
+                    let mend = "export it with a tag (`type`, `kind` or `_tag`) in each member, or make the type opaque in the selection";
+                    return Err(self.error(at, format!("is a union that no tag tells apart; one arm is {arm}"), mend));
+                }
+            }
+        }
+        Ok(match scalars.as_slice() {
+            [one] => one.clone(),
+            several => json!({ "anyOf": several }),
+        })
+    }
+
+    /// The body of an object.
+    fn object(&mut self, name: &str, schema: &Value) -> Result<Value, Error> {
+        let required: BTreeSet<&str> = list(schema, "required").iter().filter_map(Value::as_str).collect();
+        let mut properties = Map::new();
+        for (field, property) in fields(schema) {
+            let at = format!("{name}.{field}");
+            let hoisted = format!("{name}{}", field.to_upper_camel_case());
+            let (arms, nulls) = without_null(property);
+            let inner = if arms.is_empty() {
+                return Err(self.error(&at, "can only be null", "take the field out of the contract's type"));
+            } else {
+                self.any_of(&at, &hoisted, &arms)?
+            };
+            let optional = !required.contains(field.as_str());
+            if optional && nulls > 1 {
+                self.model.changes.insert((name.into(), field.clone()));
+            }
+            // An optional list or map would become one that null does not decode into and that drops `[]` when it is sent.
+            let collection = matches!(inner.get("type").and_then(Value::as_str), Some("array" | "object"));
+            let null = if optional { collection } else { nulls > 0 };
+            properties.insert(field.clone(), if null { nullable(inner) } else { inner });
+        }
+        Ok(json!({ "type": "object", "properties": properties, "required": list(schema, "required") }))
+    }
+
+    /// A tagged union, under a name.
+    fn union(&mut self, name: &str, raw: RawUnion) -> Result<(), Error> {
+        let selected = self.selection.members.get(name);
+        if let Some(missing) = selected.into_iter().flatten().find(|word| !raw.arms.iter().any(|arm| arm.words.contains(word))) {
+            let words: Vec<&str> = raw.arms.iter().flat_map(|arm| &arm.words).map(String::as_str).collect();
+            let mend = format!("take it out, or name one of: {}", words.join(", "));
+            return Err(Error::new(&self.selection.file, &format!("members.{name}"), format!("lists `{missing}`, which is no member of the contract's union"), &mend));
+        }
+        let mut members = Vec::new();
+        for arm in raw.arms {
+            let words: Vec<String> = arm.words.into_iter().filter(|word| selected.is_none_or(|selected| selected.contains(word))).collect();
+            let Some(first) = words.first() else { continue };
+            let content = if fields(&arm.body).next().is_none() {
+                None
+            } else if let Some(own) = arm.name {
+                self.content(&own, name, &arm.body)?;
+                Some(own)
+            } else {
+                let at = format!("{name} ({first})");
+                let hoisted = self.name_object(&at, &format!("{name}{}", first.to_upper_camel_case()), &arm.body)?;
+                reference(&hoisted).map(str::to_owned)
+            };
+            members.extend(words.into_iter().map(|word| Member { word, content: content.clone() }));
+        }
+        self.model.unions.insert(name.into(), Union { tag: raw.tag, members });
+        Ok(())
+    }
+
+    /// A named type that is a member of a union: its fields without the tag, which the union's enum writes.
+    fn content(&mut self, name: &str, union: &str, body: &Value) -> Result<(), Error> {
+        self.contents.insert(name.into(), union.into());
+        let plain = self.object(name, body)?;
+        match self.model.plain.insert(name.into(), plain.clone()) {
+            Some(before) if before != plain => {
+                let mend = "export the two unions with types of their own for it";
+                Err(self.error(name, format!("is a member of `{union}` and of another union with other fields"), mend))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A member of a union has lost its tag, so that nothing may use it on its own.
+    fn check_contents(&self) -> Result<(), Error> {
+        match self.contents.iter().find(|(name, _)| self.done.contains(*name)) {
+            None => Ok(()),
+            Some((name, union)) => {
+                let mend = "refer to the union instead, or export the member's fields under another name";
+                Err(self.error(name, format!("is a member of the union `{union}` and is used on its own as well"), mend))
+            }
+        }
+    }
+
+    fn name_words(&mut self, at: &str, name: &str, words: Vec<String>) -> Value {
+        if let Some(known) = self.known.get(&words_fingerprint(&words)).cloned() {
+            if self.contract.defs.contains_key(&known) {
+                self.wanted.insert(known.clone());
+            }
+            return refer(&known);
+        }
+        if let Some(given) = self.selection.names.get(at).filter(|given| self.model.words.get(*given) == Some(&words)) {
+            return refer(given);
+        }
+        let name = self.free_name(at, name);
+        if words.len() >= WORDS_THAT_IDENTIFY {
+            self.known.insert(words_fingerprint(&words), name.clone());
+        }
+        self.model.words.insert(name.clone(), words);
+        refer(&name)
+    }
+
+    fn name_union(&mut self, at: &str, name: &str, union: RawUnion) -> Result<Value, Error> {
+        let fingerprint = union_fingerprint(&union);
+        if let Some(known) = self.known.get(&fingerprint).cloned() {
+            if self.contract.defs.contains_key(&known) {
+                self.wanted.insert(known.clone());
+            }
+            return Ok(refer(&known));
+        }
+        let name = self.free_name(at, name);
+        self.known.insert(fingerprint, name.clone());
+        self.union(&name, union)?;
+        Ok(refer(&name))
+    }
+
+    fn name_object(&mut self, at: &str, name: &str, schema: &Value) -> Result<Value, Error> {
+        let fingerprint = format!("object {schema}");
+        if let Some(known) = self.known.get(&fingerprint) {
+            return Ok(refer(known));
+        }
+        let name = self.free_name(at, name);
+        self.known.insert(fingerprint, name.clone());
+        let plain = self.object(&name, schema)?;
+        self.model.plain.insert(name.clone(), plain);
+        Ok(refer(&name))
+    }
+
+    /// The name for a shape without one: the selection's, else its place's; never one that is taken.
+    fn free_name(&self, at: &str, name: &str) -> String {
+        let mut name = self.selection.names.get(at).cloned().unwrap_or_else(|| name.to_owned());
+        let model = &self.model;
+        while self.contract.defs.contains_key(&name) || model.plain.contains_key(&name) || model.words.contains_key(&name) || model.unions.contains_key(&name) {
+            name.push_str("Inline");
+        }
+        name
+    }
+
+    /// The words of a string enum, or of a choice between string enums.
+    fn words(&self, schema: &Value) -> Option<Vec<String>> {
+        let schema = self.resolve(schema);
+        if let Some(arms) = schema.get("anyOf").and_then(Value::as_array) {
+            let mut all = Vec::new();
+            for arm in arms {
+                for word in self.words(arm)? {
+                    if !all.contains(&word) {
+                        all.push(word);
+                    }
+                }
+            }
+            return Some(all);
+        }
+        let words = schema.get("enum")?.as_array()?;
+        words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+    }
+
+    /// The schema itself, behind a reference.
+    fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
+        reference(schema).and_then(|name| self.contract.defs.get(name)).unwrap_or(schema)
+    }
+
+    /// The tagged union that a choice between objects is; none if it is no such choice.
+    fn raw_union(&self, at: &str, schema: &Value) -> Result<Option<RawUnion>, Error> {
+        if schema.get("anyOf").is_none() {
+            return Ok(None);
+        }
+        let mut arms = Vec::new();
+        self.open(schema, None, &mut arms);
+        if arms.len() < 2 || !arms.iter().all(|(_, body)| is_object(body)) {
+            return Ok(None);
+        }
+        let Some(tag) = find_tag(&arms) else {
+            let mend = "export it with a tag (`type`, `kind` or `_tag`) in each member, or make the type opaque in the selection";
+            return Err(self.error(at, "is a union of objects that no tag tells apart", mend));
+        };
+        let mut union = RawUnion { tag: tag.clone(), arms: Vec::new() };
+        for (name, body) in arms {
+            // Arms whose tag is any word are T3's own way to decode what is newer; they never travel.
+            let Some(words) = tag_words(&body, &tag) else { continue };
+            self.add_arm(at, &mut union, RawArm { name, words, body: without_field(&body, &tag) })?;
+        }
+        Ok(Some(union))
+    }
+
+    /// All arms of a choice with their names, choices inside of it opened.
+    fn open(&self, schema: &Value, name: Option<&str>, into: &mut Vec<(Option<String>, Value)>) {
+        let (name, schema) = match reference(schema) {
+            Some(target) => (Some(target), self.resolve(schema)),
+            None => (name, schema),
+        };
+        match schema.get("anyOf").and_then(Value::as_array) {
+            Some(arms) => arms.iter().filter(|arm| !is_null(arm)).for_each(|arm| self.open(arm, None, into)),
+            None => into.push((name.map(str::to_owned), schema.clone())),
+        }
+    }
+
+    /// Adds an arm, or joins it with the one that has its tag.
+    fn add_arm(&self, at: &str, union: &mut RawUnion, arm: RawArm) -> Result<(), Error> {
+        let Some(before) = union.arms.iter_mut().find(|before| before.words.iter().any(|word| arm.words.contains(word))) else {
+            union.arms.push(arm);
+            return Ok(());
+        };
+        if before.words == arm.words {
+            if let Some(body) = join(&before.body, &arm.body) {
+                before.body = body;
+                before.name = before.name.take().or(arm.name);
+                return Ok(());
+            }
+            // The same tag with other fields: the arm with a name travels, the one without is a decoder's.
+            match (&before.name, &arm.name) {
+                (Some(_), None) => return Ok(()),
+                (None, Some(_)) => {
+                    *before = arm;
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        let what = format!("has two members with the tag `{}` that differ", arm.words.join("`, `"));
+        Err(self.error(at, what, "export them with tags of their own"))
+    }
+
+    fn error(&self, at: &str, what: impl Into<String>, mend: &str) -> Error {
+        Error::new(&self.contract.file, at, what, mend)
+    }
+}
+
+/// The field that tells the arms of a union apart.
+fn find_tag(arms: &[(Option<String>, Value)]) -> Option<String> {
+    let mut candidates: Vec<&str> = TAGS.to_vec();
+    candidates.extend(arms.iter().flat_map(|(_, body)| fields(body)).map(|(field, _)| field.as_str()));
+    let found = candidates.into_iter().find(|tag| {
+        let words: Vec<Vec<String>> = arms.iter().filter_map(|(_, body)| tag_words(body, tag)).collect();
+        if TAGS.contains(tag) {
+            return !words.is_empty();
+        }
+        let all: Vec<&String> = words.iter().flatten().collect();
+        let distinct: BTreeSet<&String> = all.iter().copied().collect();
+        words.len() == arms.len() && distinct.len() == all.len()
+    });
+    found.map(str::to_owned)
+}
+
+/// The words that an arm's tag may have; none if it may have any.
+fn tag_words(body: &Value, tag: &str) -> Option<Vec<String>> {
+    if !list(body, "required").iter().any(|field| field == tag) {
+        return None;
+    }
+    let words = body.get("properties")?.get(tag)?.get("enum")?.as_array()?;
+    words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// Two objects as one that reads both; none if a field has two types.
+fn join(one: &Value, other: &Value) -> Option<Value> {
+    let mut properties: Map<String, Value> = fields(one).map(|(field, schema)| (field.clone(), schema.clone())).collect();
+    for (field, schema) in fields(other) {
+        match properties.insert(field.clone(), schema.clone()) {
+            Some(before) if before != *schema => return None,
+            _ => {}
+        }
+    }
+    let both = list(other, "required");
+    let required: Vec<&Value> = list(one, "required").iter().filter(|field| both.contains(field)).collect();
+    Some(json!({ "type": "object", "properties": properties, "required": required }))
+}
+
+fn without_field(body: &Value, field: &str) -> Value {
+    let properties: Map<String, Value> = fields(body).filter(|(name, _)| *name != field).map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let required: Vec<&Value> = list(body, "required").iter().filter(|name| *name != field).collect();
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+/// The arms of a schema besides null, and how many nulls there are: two are the sign that absent and null differ.
+fn without_null(schema: &Value) -> (Vec<Value>, usize) {
+    let Some(arms) = schema.get("anyOf").and_then(Value::as_array) else {
+        return if is_null(schema) { (Vec::new(), 1) } else { (vec![schema.clone()], 0) };
+    };
+    let mut rest = Vec::new();
+    let mut nulls = 0;
+    for arm in arms {
+        let (inner, more) = without_null(arm);
+        nulls += more;
+        // A choice inside of a choice stays one: only its nulls come out (older encoders nest them).
+        match inner.as_slice() {
+            [] => {}
+            [_] => rest.extend(inner),
+            several => rest.push(json!({ "anyOf": several })),
+        }
+    }
+    (rest, nulls)
+}
+
+fn nullable(inner: Value) -> Value {
+    if inner.as_object().is_some_and(Map::is_empty) {
+        return inner;
+    }
+    json!({ "oneOf": [inner, { "type": "null" }] })
+}
+
+fn integer(schema: &Value) -> Value {
+    let constant = schema.get("enum").and_then(|words| words.get(0));
+    let least = schema.get("minimum").or(constant).and_then(Value::as_i64);
+    if least.is_some_and(|least| least >= 0) {
+        return json!({ "type": "integer", "format": "uint64", "minimum": 0 });
+    }
+    json!({ "type": "integer", "format": "int64" })
+}
+
+fn words_fingerprint(words: &[String]) -> String {
+    let words: BTreeSet<&String> = words.iter().collect();
+    format!("words {words:?}")
+}
+
+fn union_fingerprint(union: &RawUnion) -> String {
+    let arms: BTreeMap<&Vec<String>, String> = union.arms.iter().map(|arm| (&arm.words, arm.body.to_string())).collect();
+    format!("union {} {arms:?}", union.tag)
+}
+
+fn is_null(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|kind| kind == "null")
+}
+
+/// An object with fields of its own, not a map.
+fn is_object(schema: &Value) -> bool {
+    schema.get("properties").is_some()
+}
+
+fn fields(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+}
+
+fn list<'s>(schema: &'s Value, key: &str) -> &'s [Value] {
+    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
