@@ -81,7 +81,7 @@ fn form(contract: &Contract, model: &Model, elsewhere: &BTreeSet<String>, form: 
         items.extend(parse(contract, name, enumeration(contract, name, words, form)?)?);
     }
     for (name, union) in &model.unions {
-        items.extend(parse(contract, name, tagged(contract, name, union, form, &structs)?)?);
+        items.extend(parse(contract, name, tagged(contract, name, union, form, &Surroundings { structs: &structs, elsewhere })?)?);
     }
     Ok(items)
 }
@@ -199,7 +199,7 @@ fn loosen(name: &str) -> TokenStream {
 }
 
 /// A tagged union.
-fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, structs: &Structs) -> Result<TokenStream, Error> {
+fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, around: &Surroundings) -> Result<TokenStream, Error> {
     let enumeration = format_ident!("{name}");
     let tag = &union.tag;
     let doc = format!(" `{name}` of T3's contract: a union by `{tag}`.");
@@ -213,7 +213,8 @@ fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, structs: &
         }
         words.push(word);
         if let Some(content) = &member.content {
-            let content = format_ident!("{content}");
+            let ident = format_ident!("{content}");
+            let content = if around.elsewhere.contains(content) { quote! { super::#ident } } else { quote! { #ident } };
             variants.push(quote! { #[doc = #word] #[serde(rename = #word)] #variant(#content) });
             arms.push(quote! { #word => ::serde::Deserialize::deserialize(fields).map(Self::#variant) });
         } else {
@@ -233,7 +234,7 @@ fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, structs: &
         ),
         Form::Exact => (quote! {}, quote! { ::std::result::Result::Err(::serde::de::Error::unknown_variant(tag, Self::TAGS)) }),
     };
-    let common = common(union, form, structs);
+    let common = common(union, form, around.structs);
     Ok(quote! {
         #[doc = #doc]
         #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
@@ -340,6 +341,13 @@ fn option(kind: &Type) -> Option<&Type> {
         syn::GenericArgument::Type(inner) => Some(inner),
         _ => None,
     }
+}
+
+/// What a union's members are made of.
+struct Surroundings<'a> {
+    structs: &'a Structs,
+    /// Types that exist in the module around.
+    elsewhere: &'a BTreeSet<String>,
 }
 
 /// Fields of each struct by its name.

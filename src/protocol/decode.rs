@@ -41,7 +41,8 @@ const END: &str = "`: ";
 pub(super) fn seed<'de, S: DeserializeSeed<'de>>(seed: S, value: Value) -> Result<S::Value, (String, String)> {
     let mut track = Track::new();
     seed.deserialize(Deserializer::new(value, &mut track)).map_err(|error| {
-        let (path, message) = locate(&track.path().to_string(), &error.to_string());
+        let message = error.to_string();
+        let (path, message) = locate(&track.path().to_string(), &message);
         (path, message.to_owned())
     })
 }

@@ -1,10 +1,17 @@
 //! What goes over the wire: generated types (one module a protocol version), Effect RPC frames, and what the versions share.
 
+mod change;
+mod decode;
 mod ids;
 mod modes;
 pub mod rpc;
+mod tagged;
 mod untrusted;
+pub mod v2;
+mod words;
 
+pub use change::Change;
+pub use decode::{DecodeError, decode, decode_value};
 pub use ids::*;
 pub use modes::{InteractionMode, OptionValue, RuntimeMode};
 pub use untrusted::{Escaped, Untrusted, escape_json};
