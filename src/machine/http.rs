@@ -29,7 +29,7 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// The largest body of a refusal that is looked at.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 /// Newer servers refuse orchestration routes without it.
-const PROTOCOL_HEADER: &str = "x-t3-orchestration-protocol";
+pub(super) const PROTOCOL_HEADER: &str = "x-t3-orchestration-protocol";
 
 /// Opens a socket for five minutes (`POST /api/auth/websocket-ticket`). Shown nowhere.
 #[derive(Clone, Debug)]
@@ -61,47 +61,233 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-// STAND-IN bodies; the signatures stay.
-#[allow(clippy::todo, clippy::unused_async, unused_variables)]
 impl HttpClient {
     /// Checks the machine's URL and reads its `ca_file`; connects to nothing yet.
     pub fn new(settings: &MachineSettings) -> Result<Self, MachineError> {
-        todo!()
+        let machine: Arc<str> = settings.name.as_str().into();
+        let base = base(&machine, &settings.url)?;
+        let failed = |problem: String| MachineError::Unreachable {
+            reason: format!("{machine} cannot be reached: {problem}"),
+        };
+        let tls = tls::client_config(base.scheme() == "https", settings.ca_file.as_deref())
+            .map_err(|error| failed(error.to_string()))?;
+        let client = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls.clone())
+            .redirect(Policy::none())
+            // The socket goes straight to the machine, so the reads do too: one that works without the other helps nobody.
+            .no_proxy()
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .timeout(READ_TIMEOUT)
+            .build()
+            .map_err(|error| failed(error.without_url().to_string()))?;
+        Ok(Self {
+            machine,
+            base,
+            client,
+            tls: Arc::new(tls),
+            token: settings.token.clone(),
+        })
+    }
+
+    /// The machine's name.
+    pub fn machine(&self) -> &str {
+        &self.machine
     }
 
     /// `GET /.well-known/t3/environment`, which needs no credential.
     pub async fn descriptor(&self) -> Result<Descriptor, MachineError> {
-        todo!()
+        let body = self.json(Method::GET, &[".well-known", "t3", "environment"]).await?;
+        Descriptor::read(&self.machine, &body)
     }
 
     /// `GET /api/auth/session`: `NeedsPairing` where the token is not (or no longer) good, or there is none.
     pub async fn credential(&self) -> Result<Credential, MachineError> {
-        todo!()
+        let body = self.json(Method::GET, &["api", "auth", "session"]).await?;
+        Credential::read(&self.machine, &body)
     }
 
     /// `POST /api/auth/websocket-ticket`: a new one for each socket.
     pub async fn ticket(&self) -> Result<Ticket, MachineError> {
-        todo!()
+        #[derive(Deserialize)]
+        struct Issued {
+            ticket: String,
+        }
+        let body = self.json(Method::POST, &["api", "auth", "websocket-ticket"]).await?;
+        // The parser's own words could repeat the ticket.
+        let issued: Issued = serde_json::from_slice(&body).map_err(|_| MachineError::NotT3 {
+            reason: format!(
+                "{} answered, but not with a WebSocket ticket: is its url that of a T3 server?",
+                self.machine
+            ),
+        })?;
+        Ok(Ticket(issued.ticket.into()))
     }
 
     /// `GET /api/orchestration/shell`: the shell snapshot.
     pub async fn shell(&self) -> Result<Bytes, MachineError> {
-        todo!()
+        self.json(Method::GET, &["api", "orchestration", "shell"]).await
     }
 
     /// `GET /api/orchestration/threads/:id`: the whole thread, archived and deleted ones too; `ThreadNotFound` where there never was
     /// such a thread.
     pub async fn thread(&self, id: &ThreadId) -> Result<Bytes, MachineError> {
-        todo!()
+        let id = segment(id)?;
+        self.json(Method::GET, &["api", "orchestration", "threads", id]).await
     }
 
     /// `GET /api/orchestration/threads/:id/bounded`: the newest part of the thread; none where the server does not have this route.
     pub async fn thread_bounded(&self, id: &ThreadId) -> Result<Option<Bytes>, MachineError> {
-        todo!()
+        let path = ["api", "orchestration", "threads", segment(id)?, "bounded"];
+        match self.fetch(Method::GET, &self.url(&path)).await {
+            Ok(body) => Ok(Some(body)),
+            Err(Refusal::RouteAbsent) => Ok(None),
+            Err(Refusal::Error(error)) => Err(error),
+        }
     }
 
     /// `GET /api/projects`: `{projects, updatedAt}`.
     pub async fn projects(&self) -> Result<Bytes, MachineError> {
-        todo!()
+        self.json(Method::GET, &["api", "projects"]).await
     }
+
+    /// Where the socket is, without a ticket.
+    pub(super) fn socket_url(&self) -> Url {
+        let mut url = self.url(&["ws"]);
+        let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
+        // Both pairs of schemes are special ones with the same rules, so this cannot be refused.
+        let _ = url.set_scheme(scheme);
+        url.query_pairs_mut()
+            .append_pair("orchestrationProtocol", &SPOKEN.to_string());
+        url
+    }
+
+    /// The TLS configuration that the socket shares.
+    pub(super) fn tls(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.tls)
+    }
+
+    /// The body of a route that every T3 of ours has.
+    async fn json(&self, method: Method, path: &[&str]) -> Result<Bytes, MachineError> {
+        let url = self.url(path);
+        let body = self.fetch(method, &url).await;
+        body.map_err(|refusal| refusal.into_error(&self.machine, url.path()))
+    }
+
+    async fn fetch(&self, method: Method, url: &Url) -> Result<Bytes, Refusal> {
+        let mut request = self
+            .client
+            .request(method, url.clone())
+            .header(PROTOCOL_HEADER, SPOKEN)
+            .header(header::ACCEPT, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(
+                header::AUTHORIZATION,
+                bearer(&self.machine, token).map_err(Refusal::Error)?,
+            );
+        }
+        let failed = |error: reqwest::Error| Refusal::Error(self.failed(&error));
+        let mut response = request.send().await.map_err(failed)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        if !status.is_success() {
+            // What matters of a refusal is small; a body that breaks off is as good as none.
+            let mut body = BytesMut::new();
+            while let Ok(Some(chunk)) = response.chunk().await {
+                body.extend_from_slice(&chunk);
+                if body.len() > REFUSAL_LIMIT {
+                    break;
+                }
+            }
+            return Err(refusal::read(&self.machine, url, status, &headers, &body));
+        }
+        if !is_json(&headers) {
+            // A T3 with its web app answers unknown paths with the app's page.
+            return Err(Refusal::RouteAbsent);
+        }
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            if body.len() + chunk.len() > BODY_LIMIT {
+                return Err(Refusal::Error(MachineError::Decode(format!(
+                    "{} answered {} with more than {} MiB",
+                    self.machine,
+                    url.path(),
+                    BODY_LIMIT / (1024 * 1024)
+                ))));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    fn failed(&self, error: &reqwest::Error) -> MachineError {
+        let place = refusal::bare(&self.base);
+        if error.is_timeout() && error.is_connect() {
+            MachineError::Unreachable {
+                reason: refusal::no_connection(&self.machine, &place, CONNECT_TIMEOUT),
+            }
+        } else if error.is_timeout() {
+            MachineError::Timeout(READ_TIMEOUT)
+        } else if error.is_decode() {
+            MachineError::NotT3 {
+                reason: format!("{} sent a body that cannot be decompressed", self.machine),
+            }
+        } else {
+            MachineError::Unreachable {
+                reason: refusal::connection_failed(&self.machine, &place, error),
+            }
+        }
+    }
+}
+
+/// A machine's URL as requests are built on it: http or https, a host, perhaps a path, and nothing that could carry a secret.
+fn base(machine: &str, url: &Url) -> Result<Url, MachineError> {
+    let wrong = |what: &str| MachineError::NotT3 {
+        reason: format!("the url of {machine} {what}: it is to be like http://host:3773"),
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("is neither http nor https"));
+    }
+    if !url.has_host() {
+        return Err(wrong("names no host"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("holds a user name or password"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong("holds a query or a fragment"));
+    }
+    Ok(url.clone())
+}
+
+/// A thread id as one segment of a path. These few would be taken for steps within the path, and no thread has them.
+fn segment(id: &ThreadId) -> Result<&str, MachineError> {
+    match id.0.as_str() {
+        "" | "." | ".." => Err(MachineError::ThreadNotFound),
+        id => Ok(id),
+    }
+}
+
+fn bearer(machine: &str, token: &SecretString) -> Result<HeaderValue, MachineError> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())).map_err(|_| {
+        MachineError::NeedsPairing {
+            reason: format!("the token of {machine} holds characters that no token has: set another one"),
+        }
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("application/json"))
 }

@@ -3,6 +3,10 @@
 //! Nothing of a body reaches an error but T3's own codes and short excerpts; a redirect's target is named without its query, since
 //! it may repeat what we sent.
 
+use std::error::Error;
+use std::io::ErrorKind;
+use std::time::Duration;
+
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use url::Url;
@@ -120,4 +124,48 @@ pub(super) fn bare(url: &Url) -> String {
         url.host_str().unwrap_or_default(),
         url.path()
     )
+}
+
+/// Why a machine took no connection in time.
+pub(super) fn no_connection(machine: &str, place: &str, within: Duration) -> String {
+    format!(
+        "{machine} took no connection at {place} within {} s: is it on, and can this host reach it (VPN, firewall)?",
+        within.as_secs()
+    )
+}
+
+/// Why there is no connection, by the cause at the root; the errors above it could repeat the URL.
+pub(super) fn connection_failed(machine: &str, place: &str, error: &(dyn Error + 'static)) -> String {
+    let chain: Vec<_> = std::iter::successors(Some(error), |&error| error.source()).collect();
+    // An error of rustls comes wrapped in one of I/O, which does not name it as its source.
+    let tls = chain.iter().find_map(|error| {
+        error.downcast_ref::<rustls::Error>().or_else(|| {
+            let io = error.downcast_ref::<std::io::Error>()?;
+            io.get_ref()?.downcast_ref::<rustls::Error>()
+        })
+    });
+    if let Some(tls) = tls {
+        return format!("{machine} could not be trusted at {place} ({tls}): set its ca_file, or mend its certificate");
+    }
+    let io = chain.iter().find_map(|error| error.downcast_ref::<std::io::Error>());
+    match io.map(std::io::Error::kind) {
+        Some(ErrorKind::ConnectionRefused) => {
+            format!("nothing listens at {place}: is T3 Code running on {machine}, and is the port right?")
+        }
+        Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::TimedOut) => {
+            format!("{machine} is not reachable at {place}: is it on, and can this host reach it (VPN, firewall)?")
+        }
+        Some(
+            ErrorKind::ConnectionReset
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionAborted,
+        ) => {
+            format!("{machine} broke the connection at {place} off: is T3 Code still running there?")
+        }
+        Some(_) | None => {
+            let root = chain.last().map_or_else(String::new, ToString::to_string);
+            format!("{machine} could not be reached at {place}: {root}")
+        }
+    }
 }

@@ -1,0 +1,80 @@
+//! The reader's end of a subscription: chunks come out, and taking one is what asks T3 for the next.
+
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::Orders;
+use super::driver::{Delivery, Order};
+use crate::machine::session::{CallError, Subscription};
+
+/// The values of a subscription. Dropping it interrupts the stream.
+#[derive(Debug)]
+pub struct ValueStream {
+    orders: Orders,
+    key: u64,
+    deliveries: mpsc::Receiver<Delivery>,
+    subscription: Subscription,
+    end: Option<Option<CallError>>,
+}
+
+/// The end of a stream, with what to subscribe to in the next session.
+#[derive(Clone, Debug)]
+pub struct StreamEnd {
+    /// Why; none where the server ended it as one that is complete.
+    pub error: Option<CallError>,
+    /// The same stream, from where it was applied to.
+    pub resume: Subscription,
+}
+
+impl ValueStream {
+    pub(super) fn new(
+        orders: Orders,
+        key: u64,
+        deliveries: mpsc::Receiver<Delivery>,
+        subscription: Subscription,
+    ) -> Self {
+        Self {
+            orders,
+            key,
+            deliveries,
+            subscription,
+            end: None,
+        }
+    }
+
+    /// The values of the next chunk, one at least; an error is the end, and every later call repeats it. Cancel-safe.
+    pub async fn next_chunk(&mut self) -> Result<Vec<Box<RawValue>>, StreamEnd> {
+        if self.end.is_none() {
+            match self.deliveries.recv().await {
+                Some(Delivery::Chunk(values)) => {
+                    self.orders.send(Order::Taken { key: self.key });
+                    return Ok(values);
+                }
+                Some(Delivery::End(error)) => self.end = Some(error),
+                None => {
+                    self.end = Some(Some(CallError::Lost {
+                        sent: true,
+                        reason: "the session's task is gone".into(),
+                    }));
+                }
+            }
+        }
+        Err(StreamEnd {
+            error: self.end.clone().flatten(),
+            resume: self.subscription.clone(),
+        })
+    }
+
+    /// Everything up to this sequence was applied ([`Subscription::resume_after`]).
+    pub fn resume_after(&mut self, sequence: Option<u64>) {
+        self.subscription.resume_after(sequence);
+    }
+}
+
+impl Drop for ValueStream {
+    fn drop(&mut self) {
+        if self.end.is_none() {
+            self.orders.send(Order::Cancel { key: self.key });
+        }
+    }
+}
