@@ -1,8 +1,71 @@
-//! The command line: one file a command.
+//! The command line: one file a command, each alike: its arguments, and `run`, which asks what a client of the endpoint would ask and prints it.
+//!
+//! Nothing here decides anything about threads: a person goes through the same gateway as an agent. Results go to stdout, all else to
+//! stderr; a failure is one sentence there and a non-zero exit. Text that came from T3 is printed through [`crate::protocol::Untrusted`].
+
+mod asking;
+mod completions;
+mod doctor;
+mod failure;
+mod flags;
+mod logging;
+mod machines;
+mod output;
+mod projects;
+mod runtime;
+mod token;
 
 use std::process::ExitCode;
 
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use failure::Failure;
+
+/// A gateway between AI agents and T3 Code: dispatch coding threads on your T3 machines over MCP, wait for them, read them.
+#[derive(Debug, Parser)]
+#[command(name = "t3code-mcp", version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  t3code-mcp demo                     see it work, without any T3
+  t3code-mcp serve                    serve what ./t3code.toml describes
+  t3code-mcp doctor                   find out why a machine is not online
+  t3code-mcp projects --json          what agents may work on
+
+Every setting, its file key and its variable: t3code-mcp serve --help";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Doctor(doctor::Args),
+    Token(token::Args),
+    Machines(machines::Args),
+    Projects(projects::Args),
+    Completions(completions::Args),
+}
+
 /// Parses the arguments and runs one command.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version go to stdout and are no failure; clap knows.
+        Err(error) => error.exit(),
+    };
+    let done = match cli.command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Token(args) => token::run(&args),
+        Command::Machines(args) => machines::run(&args),
+        Command::Projects(args) => projects::run(&args),
+        Command::Completions(args) => {
+            completions::run(&args, &mut Cli::command());
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
 }

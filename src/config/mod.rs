@@ -181,6 +181,13 @@ pub enum Note {
         /// Why, and how to mend it.
         why: String,
     },
+    /// The variable that holds a machine's token is not set.
+    NoToken {
+        /// The machine.
+        machine: String,
+        /// The variable.
+        variable: String,
+    },
     /// Something is odd but no error.
     Warning(String),
 }

@@ -205,7 +205,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::key(
         "server.allowed_origins",
         Kind::List,
-        "Values of the `Origin` header that pass, such as `https://app.example`. A request without the header passes.",
+        "Values of the `Origin` header that pass, such as `https://app.example` or `http://localhost:*`. A request without the header passes.",
     )
     .variable("T3CODE_MCP_ALLOWED_ORIGINS")
     .flag("allowed-origins")

@@ -156,9 +156,10 @@ impl Check<'_> {
             }
         };
         if token.is_none() {
-            self.notes.push(Note::Warning(format!(
-                "{name}: the environment variable {variable} is not set, so the machine cannot be used. Create a token on the T3 host and set it"
-            )));
+            self.notes.push(Note::NoToken {
+                machine: name.to_owned(),
+                variable: variable.to_owned(),
+            });
         }
         Some(TokenSource {
             variable: variable.to_owned(),

@@ -101,17 +101,61 @@ pub(super) fn allowed_host(value: &str) -> Result<(), String> {
     ))
 }
 
-/// An origin as a browser writes it.
+/// An origin as a browser writes it; `*` may stand for its port.
 pub(super) fn allowed_origin(value: &str) -> Result<String, String> {
     if value == "null" {
         return Ok(value.to_owned());
     }
-    match Url::parse(value) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.path() == "/" && url.username().is_empty() => {
-            Ok(url.origin().ascii_serialization())
+    let (base, any_port) = match value.strip_suffix(":*") {
+        Some(base) => (base, ":*"),
+        None => (value, ""),
+    };
+    match Url::parse(base) {
+        Ok(url)
+            if matches!(url.scheme(), "http" | "https")
+                && url.path() == "/"
+                && url.username().is_empty()
+                && (any_port.is_empty() || url.port().is_none()) =>
+        {
+            Ok(url.origin().ascii_serialization() + any_port)
         }
         _ => Err(format!(
             "is {value:?}, which is no origin. Write scheme, host and, where it is not the usual one, port, such as \"https://app.example\""
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_kept_as_a_browser_writes_it() {
+        for (written, kept) in [
+            ("https://App.example/", "https://app.example"),
+            ("https://app.example:443", "https://app.example"),
+            ("http://localhost:*", "http://localhost:*"),
+            ("http://[::1]:3000", "http://[::1]:3000"),
+            ("null", "null"),
+        ] {
+            assert_eq!(allowed_origin(written).unwrap(), kept);
+        }
+        for written in [
+            "app.example",
+            "https://app.example/path",
+            "file:///x",
+            "https://me@app.example",
+            "http://x:1:*",
+            "*",
+        ] {
+            assert!(allowed_origin(written).is_err(), "{written}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_given_as_such_and_never_looked_up() {
+        assert_eq!(host("localhost").unwrap().to_string(), "127.0.0.1");
+        assert_eq!(host("[::1]").unwrap().to_string(), "::1");
+        assert!(host("example.org").is_err());
     }
 }

@@ -1,0 +1,149 @@
+//! The steps by which one machine is examined: its token, the way to it, what answers there, whether the token is accepted, whether the
+//! protocol is spoken, which projects may be used. The first that fails ends the examination: what comes behind it cannot be known.
+
+use std::time::Duration;
+
+use super::Check;
+use crate::config::MachineConfig;
+use crate::fleet::Member;
+use crate::machine::{MachineError, MachineStatus};
+
+/// Longer than the machine's own limits for connecting and reading.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// A credential that ends sooner is worth a word.
+const SOON_DAYS: i64 = 14;
+
+/// Examines one machine.
+pub(super) async fn examine(config: &MachineConfig, member: &Member) -> Vec<Check> {
+    let name = config.name.as_str();
+    let variable = &config.token.variable;
+    if config.token.token.is_none() {
+        return vec![Check::bad(
+            name,
+            format!("the environment variable {variable} is not set"),
+            format!("Create a token on the T3 host and set {variable} to it, or put it into .env."),
+        )];
+    }
+    let mut checks = vec![Check::good(name, format!("its token is in {variable}"))];
+    match member.machine.ready(PATIENCE).await {
+        Ok(()) => {
+            checks.extend(online(name, config, &member.machine.status()));
+            checks.push(projects(name, config, member));
+        }
+        Err(error) => checks.extend(offline(name, config, &error)),
+    }
+    checks
+}
+
+fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Check> {
+    let version = status.version.as_deref().unwrap_or("of an unknown version");
+    let protocol = status
+        .protocol
+        .map_or_else(String::new, |protocol| format!(", protocol {protocol}"));
+    let label = status
+        .label
+        .as_deref()
+        .map_or_else(String::new, |label| format!(" ({label})"));
+    let mut checks = vec![Check::good(
+        name,
+        format!("T3 {version}{label} answers at {}{protocol}", config.url),
+    )];
+    checks.push(match status.expires_at.map(days_left) {
+        Some(days) if days < SOON_DAYS => Check::bad(
+            name,
+            format!("the token is accepted, and ends in {days} days"),
+            format!(
+                "Create a new token on the T3 host and set {} to it.",
+                config.token.variable
+            ),
+        ),
+        Some(days) => Check::good(name, format!("the token is accepted, for {days} more days")),
+        None => Check::good(name, "the token is accepted"),
+    });
+    checks
+}
+
+fn days_left(expires: jiff::Timestamp) -> i64 {
+    expires.duration_since(jiff::Timestamp::now()).as_hours() / 24
+}
+
+fn projects(name: &str, config: &MachineConfig, member: &Member) -> Check {
+    let all = member.machine.projects();
+    let shown = all
+        .iter()
+        .filter(|project| {
+            let patterns = &member.rules.projects;
+            patterns.matches(&project.title) || patterns.matches(&project.workspace_root)
+        })
+        .count();
+    let patterns = config.projects.join("\", \"");
+    if all.is_empty() {
+        return Check::bad(name, "it has no project", "Add a project in T3.");
+    }
+    if shown == 0 {
+        return Check::bad(
+            name,
+            format!("none of its {} projects matches projects = [\"{patterns}\"]", all.len()),
+            "Patterns are matched against a project's title and its workspace's path, case-sensitive. Mend them.",
+        );
+    }
+    Check::good(name, format!("{shown} of its {} projects may be used", all.len()))
+}
+
+/// What failed, and what must have worked before it.
+fn offline(name: &str, config: &MachineConfig, error: &MachineError) -> Vec<Check> {
+    let reached = Check::good(name, format!("something answers at {}", config.url));
+    let t3 = Check::good(name, format!("T3 answers at {}", config.url));
+    let variable = &config.token.variable;
+    match error {
+        MachineError::Unreachable { .. } | MachineError::Timeout(_) | MachineError::AnswerLost { .. } => {
+            vec![Check::bad(
+                name,
+                format!("{} cannot be reached: {error}", config.url),
+                "Is T3 running there, does it listen on this address, and does the network (VPN, firewall) let you through?",
+            )]
+        }
+        MachineError::NotT3 { .. } => vec![
+            reached,
+            Check::bad(
+                name,
+                format!("what answers there is no T3 server: {error}"),
+                "Mend the url: scheme, host and T3's own port.",
+            ),
+        ],
+        MachineError::NeedsPairing { .. } => vec![
+            t3,
+            Check::bad(
+                name,
+                format!("the token is not accepted: {error}"),
+                format!("Create a new token on the T3 host and set {variable} to it."),
+            ),
+        ],
+        MachineError::InsufficientScope { .. } => vec![
+            t3,
+            Check::bad(
+                name,
+                error.to_string(),
+                format!("Create a token with that scope on the T3 host and set {variable} to it."),
+            ),
+        ],
+        MachineError::ProtocolUnsupported { .. } => vec![
+            t3,
+            Check::bad(name, error.to_string(), "Update the side that it names."),
+        ],
+        MachineError::Decode(_) | MachineError::Defect { .. } => vec![
+            t3,
+            Check::bad(
+                name,
+                format!("what it says was not understood: {error}"),
+                "Its T3 is newer or older than this program knows. Update the older of the two.",
+            ),
+        ],
+        MachineError::Rejected { .. } | MachineError::ThreadNotFound | MachineError::Unsafe(_) => {
+            vec![
+                t3,
+                Check::bad(name, format!("it refuses: {error}"), "Look at T3's own log."),
+            ]
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What is printed: tables for people, JSON for programs. A reader that goes away early is no error.
+
+use std::fmt::Arguments;
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use super::Failure;
+use crate::protocol::escape_json;
+
+/// A cell of a table is cut after so many characters.
+pub(super) const CELL: usize = 60;
+
+/// A line to stdout.
+pub(super) fn say(line: Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// A line to stderr.
+pub(super) fn complain(line: Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// A value as JSON, safe for a terminal.
+pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(Failure::said)?;
+    say(format_args!("{}", escape_json(&text)));
+    Ok(())
+}
+
+/// Rows under their heads, in columns. Cells are escaped already.
+pub(super) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) {
+    let mut widths = heads.map(|head| head.chars().count());
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: [&str; N]| {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            let gap = width.saturating_sub(cell.chars().count()) + 2;
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', gap));
+        }
+        say(format_args!("{}", line.trim_end()));
+    };
+    line(heads);
+    for row in rows {
+        line(std::array::from_fn(|column| row.get(column).map_or("", String::as_str)));
+    }
+}

@@ -1,0 +1,41 @@
+//! The runtime of a command, no larger than it needs to be: a gateway that waits should cost little.
+
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+
+use super::Failure;
+
+/// Blocking work is rare here: name lookups and reading small files.
+const BLOCKING_THREADS: usize = 8;
+/// An idle blocking thread is let go.
+const BLOCKING_LINGER: Duration = Duration::from_secs(5);
+/// How long what still runs at the end may take before the process leaves it.
+const LEAVE_AFTER: Duration = Duration::from_millis(500);
+
+/// Runs a command's future, on as many threads as there are processors.
+pub(super) fn run<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    on(&mut Builder::new_multi_thread(), future)
+}
+
+/// Runs the future of a command that asks and prints, on this thread.
+pub(super) fn run_alone<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+    on(&mut Builder::new_current_thread(), future)
+}
+
+fn on<T>(builder: &mut Builder, future: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = builder
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS)
+        .thread_keep_alive(BLOCKING_LINGER)
+        .build()
+        .map_err(|error| Failure::said(format!("the runtime could not be started ({error})")))?;
+    let result = runtime.block_on(future);
+    leave(runtime);
+    Ok(result)
+}
+
+/// A read of stdin may block for ever, so the end does not wait for everything.
+fn leave(runtime: Runtime) {
+    runtime.shutdown_timeout(LEAVE_AFTER);
+}
