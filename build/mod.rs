@@ -41,7 +41,12 @@ pub struct Error {
 impl Error {
     /// An error at a place.
     pub fn new(file: &str, at: &str, what: impl Into<String>, mend: &str) -> Self {
-        Self { file: file.into(), at: at.into(), what: what.into(), mend: mend.into() }
+        Self {
+            file: file.into(),
+            at: at.into(),
+            what: what.into(),
+            mend: mend.into(),
+        }
     }
 }
 
@@ -51,7 +56,14 @@ pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
     let selection = Selection::read(root, SELECTION)?;
     let text = generate(&contract, &selection)?;
     let file = out.join("protocol_v2.rs");
-    std::fs::write(&file, text).map_err(|error| Error::new(&file.to_string_lossy(), "the file", error.to_string(), "free some space"))
+    std::fs::write(&file, text).map_err(|error| {
+        Error::new(
+            &file.to_string_lossy(),
+            "the file",
+            error.to_string(),
+            "free some space",
+        )
+    })
 }
 
 /// The Rust text of what is selected of a contract.

@@ -64,7 +64,15 @@ struct RawArm {
 
 /// Normalises what the roots reach.
 pub fn normalise(contract: &Contract, selection: &Selection, roots: &[String]) -> Result<Model, Error> {
-    let mut work = Normaliser { contract, selection, model: Model::default(), wanted: BTreeSet::new(), done: BTreeSet::new(), contents: BTreeMap::new(), known: BTreeMap::new() };
+    let mut work = Normaliser {
+        contract,
+        selection,
+        model: Model::default(),
+        wanted: BTreeSet::new(),
+        done: BTreeSet::new(),
+        contents: BTreeMap::new(),
+        known: BTreeMap::new(),
+    };
     work.learn_names();
     work.wanted.extend(roots.iter().cloned());
     while let Some(name) = work.wanted.pop_first() {
@@ -119,7 +127,11 @@ impl Normaliser<'_> {
         } else if let Some(union) = self.raw_union(name, &schema)? {
             self.union(name, union)?;
         } else {
-            let plain = if is_object(&schema) { self.object(name, &schema)? } else { self.value(name, name, &schema)? };
+            let plain = if is_object(&schema) {
+                self.object(name, &schema)?
+            } else {
+                self.value(name, name, &schema)?
+            };
             self.model.plain.insert(name.into(), plain);
         }
         Ok(())
@@ -184,7 +196,11 @@ impl Normaliser<'_> {
             // Constants like a version stand as `number`.
             Some("number") if schema.get("enum").is_some() => Ok(integer(schema)),
             Some("number") => Ok(json!({ "type": "number" })),
-            _ => Err(self.error(at, format!("has a form that the build does not know: {schema}"), "teach `build/normalise.rs` that form, or make the type opaque in the selection")),
+            _ => Err(self.error(
+                at,
+                format!("has a form that the build does not know: {schema}"),
+                "teach `build/normalise.rs` that form, or make the type opaque in the selection",
+            )),
         }
     }
 
@@ -198,10 +214,16 @@ impl Normaliser<'_> {
                 continue;
             }
             match arm.get("type").and_then(Value::as_str) {
-                Some("string" | "boolean" | "integer" | "number") if arm.get("enum").is_none() => scalars.push(self.single(at, "", arm)?),
+                Some("string" | "boolean" | "integer" | "number") if arm.get("enum").is_none() => {
+                    scalars.push(self.single(at, "", arm)?)
+                }
                 _ => {
                     let mend = "export it with a tag (`type`, `kind` or `_tag`) in each member, or make the type opaque in the selection";
-                    return Err(self.error(at, format!("is a union that no tag tells apart; one arm is {arm}"), mend));
+                    return Err(self.error(
+                        at,
+                        format!("is a union that no tag tells apart; one arm is {arm}"),
+                        mend,
+                    ));
                 }
             }
         }
@@ -239,14 +261,27 @@ impl Normaliser<'_> {
     /// A tagged union, under a name.
     fn union(&mut self, name: &str, raw: RawUnion) -> Result<(), Error> {
         let selected = self.selection.members.get(name);
-        if let Some(missing) = selected.into_iter().flatten().find(|word| !raw.arms.iter().any(|arm| arm.words.contains(word))) {
+        if let Some(missing) = selected
+            .into_iter()
+            .flatten()
+            .find(|word| !raw.arms.iter().any(|arm| arm.words.contains(word)))
+        {
             let words: Vec<&str> = raw.arms.iter().flat_map(|arm| &arm.words).map(String::as_str).collect();
             let mend = format!("take it out, or name one of: {}", words.join(", "));
-            return Err(Error::new(&self.selection.file, &format!("members.{name}"), format!("lists `{missing}`, which is no member of the contract's union"), &mend));
+            return Err(Error::new(
+                &self.selection.file,
+                &format!("members.{name}"),
+                format!("lists `{missing}`, which is no member of the contract's union"),
+                &mend,
+            ));
         }
         let mut members = Vec::new();
         for arm in raw.arms {
-            let words: Vec<String> = arm.words.into_iter().filter(|word| selected.is_none_or(|selected| selected.contains(word))).collect();
+            let words: Vec<String> = arm
+                .words
+                .into_iter()
+                .filter(|word| selected.is_none_or(|selected| selected.contains(word)))
+                .collect();
             let Some(first) = words.first() else { continue };
             let content = if fields(&arm.body).next().is_none() {
                 None
@@ -258,7 +293,10 @@ impl Normaliser<'_> {
                 let hoisted = self.name_object(&at, &format!("{name}{}", first.to_upper_camel_case()), &arm.body)?;
                 reference(&hoisted).map(str::to_owned)
             };
-            members.extend(words.into_iter().map(|word| Member { word, content: content.clone() }));
+            members.extend(words.into_iter().map(|word| Member {
+                word,
+                content: content.clone(),
+            }));
         }
         self.model.unions.insert(name.into(), Union { tag: raw.tag, members });
         Ok(())
@@ -271,7 +309,11 @@ impl Normaliser<'_> {
         match self.model.plain.insert(name.into(), plain.clone()) {
             Some(before) if before != plain => {
                 let mend = "export the two unions with types of their own for it";
-                Err(self.error(name, format!("is a member of `{union}` and of another union with other fields"), mend))
+                Err(self.error(
+                    name,
+                    format!("is a member of `{union}` and of another union with other fields"),
+                    mend,
+                ))
             }
             _ => Ok(()),
         }
@@ -283,7 +325,11 @@ impl Normaliser<'_> {
             None => Ok(()),
             Some((name, union)) => {
                 let mend = "refer to the union instead, or export the member's fields under another name";
-                Err(self.error(name, format!("is a member of the union `{union}` and is used on its own as well"), mend))
+                Err(self.error(
+                    name,
+                    format!("is a member of the union `{union}` and is used on its own as well"),
+                    mend,
+                ))
             }
         }
     }
@@ -295,7 +341,12 @@ impl Normaliser<'_> {
             }
             return refer(&known);
         }
-        if let Some(given) = self.selection.names.get(at).filter(|given| self.model.words.get(*given) == Some(&words)) {
+        if let Some(given) = self
+            .selection
+            .names
+            .get(at)
+            .filter(|given| self.model.words.get(*given) == Some(&words))
+        {
             return refer(given);
         }
         let name = self.free_name(at, name);
@@ -336,7 +387,11 @@ impl Normaliser<'_> {
     fn free_name(&self, at: &str, name: &str) -> String {
         let mut name = self.selection.names.get(at).cloned().unwrap_or_else(|| name.to_owned());
         let model = &self.model;
-        while self.contract.defs.contains_key(&name) || model.plain.contains_key(&name) || model.words.contains_key(&name) || model.unions.contains_key(&name) {
+        while self.contract.defs.contains_key(&name)
+            || model.plain.contains_key(&name)
+            || model.words.contains_key(&name)
+            || model.unions.contains_key(&name)
+        {
             name.push_str("Inline");
         }
         name
@@ -362,7 +417,9 @@ impl Normaliser<'_> {
 
     /// The schema itself, behind a reference.
     fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
-        reference(schema).and_then(|name| self.contract.defs.get(name)).unwrap_or(schema)
+        reference(schema)
+            .and_then(|name| self.contract.defs.get(name))
+            .unwrap_or(schema)
     }
 
     /// The tagged union that a choice between objects is; none if it is no such choice.
@@ -379,11 +436,22 @@ impl Normaliser<'_> {
             let mend = "export it with a tag (`type`, `kind` or `_tag`) in each member, or make the type opaque in the selection";
             return Err(self.error(at, "is a union of objects that no tag tells apart", mend));
         };
-        let mut union = RawUnion { tag: tag.clone(), arms: Vec::new() };
+        let mut union = RawUnion {
+            tag: tag.clone(),
+            arms: Vec::new(),
+        };
         for (name, body) in arms {
             // Arms whose tag is any word are T3's own way to decode what is newer; they never travel.
             let Some(words) = tag_words(&body, &tag) else { continue };
-            self.add_arm(at, &mut union, RawArm { name, words, body: without_field(&body, &tag) })?;
+            self.add_arm(
+                at,
+                &mut union,
+                RawArm {
+                    name,
+                    words,
+                    body: without_field(&body, &tag),
+                },
+            )?;
         }
         Ok(Some(union))
     }
@@ -395,14 +463,21 @@ impl Normaliser<'_> {
             None => (name, schema),
         };
         match schema.get("anyOf").and_then(Value::as_array) {
-            Some(arms) => arms.iter().filter(|arm| !is_null(arm)).for_each(|arm| self.open(arm, None, into)),
+            Some(arms) => arms
+                .iter()
+                .filter(|arm| !is_null(arm))
+                .for_each(|arm| self.open(arm, None, into)),
             None => into.push((name.map(str::to_owned), schema.clone())),
         }
     }
 
     /// Adds an arm, or joins it with the one that has its tag.
     fn add_arm(&self, at: &str, union: &mut RawUnion, arm: RawArm) -> Result<(), Error> {
-        let Some(before) = union.arms.iter_mut().find(|before| before.words.iter().any(|word| arm.words.contains(word))) else {
+        let Some(before) = union
+            .arms
+            .iter_mut()
+            .find(|before| before.words.iter().any(|word| arm.words.contains(word)))
+        else {
             union.arms.push(arm);
             return Ok(());
         };
@@ -434,7 +509,11 @@ impl Normaliser<'_> {
 /// The field that tells the arms of a union apart.
 fn find_tag(arms: &[(Option<String>, Value)]) -> Option<String> {
     let mut candidates: Vec<&str> = TAGS.to_vec();
-    candidates.extend(arms.iter().flat_map(|(_, body)| fields(body)).map(|(field, _)| field.as_str()));
+    candidates.extend(
+        arms.iter()
+            .flat_map(|(_, body)| fields(body))
+            .map(|(field, _)| field.as_str()),
+    );
     let found = candidates.into_iter().find(|tag| {
         let words: Vec<Vec<String>> = arms.iter().filter_map(|(_, body)| tag_words(body, tag)).collect();
         if TAGS.contains(tag) {
@@ -458,7 +537,9 @@ fn tag_words(body: &Value, tag: &str) -> Option<Vec<String>> {
 
 /// Two objects as one that reads both; none if a field has two types.
 fn join(one: &Value, other: &Value) -> Option<Value> {
-    let mut properties: Map<String, Value> = fields(one).map(|(field, schema)| (field.clone(), schema.clone())).collect();
+    let mut properties: Map<String, Value> = fields(one)
+        .map(|(field, schema)| (field.clone(), schema.clone()))
+        .collect();
     for (field, schema) in fields(other) {
         match properties.insert(field.clone(), schema.clone()) {
             Some(before) if before != *schema => return None,
@@ -466,12 +547,18 @@ fn join(one: &Value, other: &Value) -> Option<Value> {
         }
     }
     let both = list(other, "required");
-    let required: Vec<&Value> = list(one, "required").iter().filter(|field| both.contains(field)).collect();
+    let required: Vec<&Value> = list(one, "required")
+        .iter()
+        .filter(|field| both.contains(field))
+        .collect();
     Some(json!({ "type": "object", "properties": properties, "required": required }))
 }
 
 fn without_field(body: &Value, field: &str) -> Value {
-    let properties: Map<String, Value> = fields(body).filter(|(name, _)| *name != field).map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let properties: Map<String, Value> = fields(body)
+        .filter(|(name, _)| *name != field)
+        .map(|(name, schema)| (name.clone(), schema.clone()))
+        .collect();
     let required: Vec<&Value> = list(body, "required").iter().filter(|name| *name != field).collect();
     json!({ "type": "object", "properties": properties, "required": required })
 }
@@ -479,7 +566,11 @@ fn without_field(body: &Value, field: &str) -> Value {
 /// The arms of a schema besides null, and how many nulls there are: two are the sign that absent and null differ.
 fn without_null(schema: &Value) -> (Vec<Value>, usize) {
     let Some(arms) = schema.get("anyOf").and_then(Value::as_array) else {
-        return if is_null(schema) { (Vec::new(), 1) } else { (vec![schema.clone()], 0) };
+        return if is_null(schema) {
+            (Vec::new(), 1)
+        } else {
+            (vec![schema.clone()], 0)
+        };
     };
     let mut rest = Vec::new();
     let mut nulls = 0;
@@ -518,7 +609,11 @@ fn words_fingerprint(words: &[String]) -> String {
 }
 
 fn union_fingerprint(union: &RawUnion) -> String {
-    let arms: BTreeMap<&Vec<String>, String> = union.arms.iter().map(|arm| (&arm.words, arm.body.to_string())).collect();
+    let arms: BTreeMap<&Vec<String>, String> = union
+        .arms
+        .iter()
+        .map(|arm| (&arm.words, arm.body.to_string()))
+        .collect();
     format!("union {} {arms:?}", union.tag)
 }
 
@@ -532,7 +627,11 @@ fn is_object(schema: &Value) -> bool {
 }
 
 fn fields(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    schema.get("properties").and_then(Value::as_object).into_iter().flatten()
+    schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
 }
 
 fn list<'s>(schema: &'s Value, key: &str) -> &'s [Value] {

@@ -34,8 +34,14 @@ pub fn module(contract: &Contract, read: &Model, sent: &Model) -> Result<syn::Fi
     let tolerant = form(contract, read, &BTreeSet::new(), Form::Tolerant)?;
     let exact = form(contract, sent, &shared, Form::Exact)?;
     let read_names = names(&tolerant);
-    let only_sent: Vec<Ident> = names(&exact).into_iter().filter(|name| !read_names.contains(name)).collect();
-    let conversions = sent.words.iter().filter(|(name, words)| read.words.get(*name).is_some_and(|known| contains(known, words)));
+    let only_sent: Vec<Ident> = names(&exact)
+        .into_iter()
+        .filter(|name| !read_names.contains(name))
+        .collect();
+    let conversions = sent
+        .words
+        .iter()
+        .filter(|(name, words)| read.words.get(*name).is_some_and(|known| contains(known, words)));
     let conversions = conversions.map(|(name, _)| loosen(name)).collect::<TokenStream>();
     let items = quote! {
         #(#tolerant)*
@@ -51,8 +57,12 @@ pub fn module(contract: &Contract, read: &Model, sent: &Model) -> Result<syn::Fi
 
 /// Types that are the same in both forms: no enum, no union and no field with three states in them or below.
 fn shared(read: &Model, sent: &Model) -> BTreeSet<String> {
-    let mut shared: BTreeSet<String> =
-        sent.plain.iter().filter(|(name, schema)| read.plain.get(*name) == Some(schema)).map(|(name, _)| name.clone()).collect();
+    let mut shared: BTreeSet<String> = sent
+        .plain
+        .iter()
+        .filter(|(name, schema)| read.plain.get(*name) == Some(schema))
+        .map(|(name, _)| name.clone())
+        .collect();
     for (name, _) in &sent.changes {
         shared.remove(name);
     }
@@ -71,7 +81,11 @@ fn shared(read: &Model, sent: &Model) -> BTreeSet<String> {
 fn form(contract: &Contract, model: &Model, elsewhere: &BTreeSet<String>, form: Form) -> Result<Vec<Item>, Error> {
     let mut file = types::plain(&contract.file, model, elsewhere)?;
     Trim.visit_file_mut(&mut file);
-    let changes = if form == Form::Exact { model.changes.clone() } else { BTreeSet::new() };
+    let changes = if form == Form::Exact {
+        model.changes.clone()
+    } else {
+        BTreeSet::new()
+    };
     for (name, field) in changes {
         three_states(&mut file, &name, &field);
     }
@@ -81,7 +95,20 @@ fn form(contract: &Contract, model: &Model, elsewhere: &BTreeSet<String>, form: 
         items.extend(parse(contract, name, enumeration(contract, name, words, form)?)?);
     }
     for (name, union) in &model.unions {
-        items.extend(parse(contract, name, tagged(contract, name, union, form, &Surroundings { structs: &structs, elsewhere })?)?);
+        items.extend(parse(
+            contract,
+            name,
+            tagged(
+                contract,
+                name,
+                union,
+                form,
+                &Surroundings {
+                    structs: &structs,
+                    elsewhere,
+                },
+            )?,
+        )?);
     }
     Ok(items)
 }
@@ -199,7 +226,13 @@ fn loosen(name: &str) -> TokenStream {
 }
 
 /// A tagged union.
-fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, around: &Surroundings) -> Result<TokenStream, Error> {
+fn tagged(
+    contract: &Contract,
+    name: &str,
+    union: &Union,
+    form: Form,
+    around: &Surroundings,
+) -> Result<TokenStream, Error> {
     let enumeration = format_ident!("{name}");
     let tag = &union.tag;
     let doc = format!(" `{name}` of T3's contract: a union by `{tag}`.");
@@ -209,12 +242,21 @@ fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, around: &S
         let variant = variant(contract, name, word)?;
         if form == Form::Tolerant && variant == UNKNOWN {
             let mend = "call the variant for unknown members otherwise, in `build/open.rs`";
-            return Err(Error::new(&contract.file, name, "has a member with the tag `unknown`", mend));
+            return Err(Error::new(
+                &contract.file,
+                name,
+                "has a member with the tag `unknown`",
+                mend,
+            ));
         }
         words.push(word);
         if let Some(content) = &member.content {
             let ident = format_ident!("{content}");
-            let content = if around.elsewhere.contains(content) { quote! { super::#ident } } else { quote! { #ident } };
+            let content = if around.elsewhere.contains(content) {
+                quote! { super::#ident }
+            } else {
+                quote! { #ident }
+            };
             variants.push(quote! { #[doc = #word] #[serde(rename = #word)] #variant(#content) });
             arms.push(quote! { #word => ::serde::Deserialize::deserialize(fields).map(Self::#variant) });
         } else {
@@ -232,7 +274,10 @@ fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, around: &S
             },
             quote! { crate::protocol::tagged::skip(fields).map(|()| Self::Unknown { tag: tag.to_owned() }) },
         ),
-        Form::Exact => (quote! {}, quote! { ::std::result::Result::Err(::serde::de::Error::unknown_variant(tag, Self::TAGS)) }),
+        Form::Exact => (
+            quote! {},
+            quote! { ::std::result::Result::Err(::serde::de::Error::unknown_variant(tag, Self::TAGS)) },
+        ),
     };
     let common = common(union, form, around.structs);
     Ok(quote! {
@@ -265,17 +310,37 @@ fn tagged(contract: &Contract, name: &str, union: &Union, form: Form, around: &S
 
 /// Getters for the fields that all members of a union have.
 fn common(union: &Union, form: Form, structs: &Structs) -> TokenStream {
-    let contents: Option<Vec<&Vec<(Ident, Type)>>> =
-        union.members.iter().map(|member| structs.get(member.content.as_deref()?)).collect();
-    let Some([first, others @ ..]) = contents.as_deref() else { return quote! {} };
+    let contents: Option<Vec<&Vec<(Ident, Type)>>> = union
+        .members
+        .iter()
+        .map(|member| structs.get(member.content.as_deref()?))
+        .collect();
+    let Some([first, others @ ..]) = contents.as_deref() else {
+        return quote! {};
+    };
     let mut getters = TokenStream::new();
-    for (field, kind) in first.iter().filter(|field| others.iter().all(|other| other.contains(field))) {
-        let variants: Vec<Ident> = union.members.iter().map(|member| format_ident!("{}", member.word.to_upper_camel_case())).collect();
+    for (field, kind) in first
+        .iter()
+        .filter(|field| others.iter().all(|other| other.contains(field)))
+    {
+        let variants: Vec<Ident> = union
+            .members
+            .iter()
+            .map(|member| format_ident!("{}", member.word.to_upper_camel_case()))
+            .collect();
         let doc = format!(" The `{field}` that every member has.");
         let inner = option(kind);
         let (answer, one, none) = match (form, inner) {
-            (Form::Tolerant, Some(inner)) => (quote! { ::std::option::Option<&#inner> }, quote! { content.#field.as_ref() }, quote! { Self::Unknown { .. } => ::std::option::Option::None, }),
-            (Form::Tolerant, None) => (quote! { ::std::option::Option<&#kind> }, quote! { ::std::option::Option::Some(&content.#field) }, quote! { Self::Unknown { .. } => ::std::option::Option::None, }),
+            (Form::Tolerant, Some(inner)) => (
+                quote! { ::std::option::Option<&#inner> },
+                quote! { content.#field.as_ref() },
+                quote! { Self::Unknown { .. } => ::std::option::Option::None, },
+            ),
+            (Form::Tolerant, None) => (
+                quote! { ::std::option::Option<&#kind> },
+                quote! { ::std::option::Option::Some(&content.#field) },
+                quote! { Self::Unknown { .. } => ::std::option::Option::None, },
+            ),
             (Form::Exact, _) => (quote! { &#kind }, quote! { &content.#field }, quote! {}),
         };
         getters.extend(quote! {
@@ -295,12 +360,18 @@ fn common(union: &Union, form: Form, structs: &Structs) -> TokenStream {
 fn variant(contract: &Contract, name: &str, word: &str) -> Result<Ident, Error> {
     syn::parse_str(&word.to_upper_camel_case()).map_err(|_| {
         let mend = "give the word a variant's name in `build/open.rs`";
-        Error::new(&contract.file, name, format!("has the word `{word}`, which makes no Rust name"), mend)
+        Error::new(
+            &contract.file,
+            name,
+            format!("has the word `{word}`, which makes no Rust name"),
+            mend,
+        )
     })
 }
 
 fn parse(contract: &Contract, name: &str, tokens: TokenStream) -> Result<Vec<Item>, Error> {
-    let file: syn::File = syn::parse2(tokens).map_err(|error| Error::new(&contract.file, name, error.to_string(), "see `build/open.rs`"))?;
+    let file: syn::File = syn::parse2(tokens)
+        .map_err(|error| Error::new(&contract.file, name, error.to_string(), "see `build/open.rs`"))?;
     Ok(file.items)
 }
 
@@ -311,10 +382,13 @@ fn three_states(file: &mut syn::File, name: &str, field: &str) {
         _ => None,
     });
     for part in fields.flatten() {
-        let named = part.ident.as_ref().is_some_and(|ident| ident == field) || part.attrs.iter().any(|attribute| renames(attribute, field));
+        let named = part.ident.as_ref().is_some_and(|ident| ident == field)
+            || part.attrs.iter().any(|attribute| renames(attribute, field));
         if let (true, Some(inner)) = (named, option(&part.ty)) {
             part.ty = parse_quote! { crate::protocol::Change<#inner> };
-            part.attrs = vec![parse_quote! { #[serde(rename = #field, default, skip_serializing_if = "crate::protocol::Change::is_keep")] }];
+            part.attrs = vec![
+                parse_quote! { #[serde(rename = #field, default, skip_serializing_if = "crate::protocol::Change::is_keep")] },
+            ];
         }
     }
 }
@@ -336,7 +410,9 @@ fn renames(attribute: &Attribute, field: &str) -> bool {
 fn option(kind: &Type) -> Option<&Type> {
     let Type::Path(path) = kind else { return None };
     let last = path.path.segments.last().filter(|segment| segment.ident == "Option")?;
-    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let syn::PathArguments::AngleBracketed(arguments) = &last.arguments else {
+        return None;
+    };
     match arguments.args.first()? {
         syn::GenericArgument::Type(inner) => Some(inner),
         _ => None,
@@ -358,7 +434,12 @@ fn structs(file: &syn::File) -> Structs {
         Item::Struct(item) => Some(item),
         _ => None,
     });
-    let fields = |item: &syn::ItemStruct| item.fields.iter().filter_map(|field| Some((field.ident.clone()?, field.ty.clone()))).collect();
+    let fields = |item: &syn::ItemStruct| {
+        item.fields
+            .iter()
+            .filter_map(|field| Some((field.ident.clone()?, field.ty.clone())))
+            .collect()
+    };
     structs.map(|item| (item.ident.to_string(), fields(item))).collect()
 }
 

@@ -68,18 +68,36 @@ impl Contract {
 
     /// Reads a contract from its text.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
-        let broken = |what: String| Error::new(file, "$defs", what, "export the contract again; it is not edited by hand");
-        let mut document: BTreeMap<String, Value> = serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
-        let defs = document.remove("$defs").ok_or_else(|| broken("the document has no `$defs`".into()))?;
+        let broken = |what: String| {
+            Error::new(
+                file,
+                "$defs",
+                what,
+                "export the contract again; it is not edited by hand",
+            )
+        };
+        let mut document: BTreeMap<String, Value> =
+            serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
+        let defs = document
+            .remove("$defs")
+            .ok_or_else(|| broken("the document has no `$defs`".into()))?;
         let defs = serde_json::from_value(defs).map_err(|error| broken(error.to_string()))?;
-        Ok(Self { file: file.into(), defs })
+        Ok(Self {
+            file: file.into(),
+            defs,
+        })
     }
 
     /// The schema of a name.
     pub fn get(&self, name: &str, at: &str) -> Result<&Value, Error> {
         self.defs.get(name).ok_or_else(|| {
             let mend = "export the contract again with that type, or take the reference out";
-            Error::new(&self.file, at, format!("refers to `{name}`, which the contract does not have"), mend)
+            Error::new(
+                &self.file,
+                at,
+                format!("refers to `{name}`, which the contract does not have"),
+                mend,
+            )
         })
     }
 }
@@ -92,21 +110,38 @@ impl Selection {
 
     /// Reads a selection from its text.
     pub fn parse(file: &str, text: &str) -> Result<Self, Error> {
-        let mut selection: Self = toml::from_str(text)
-            .map_err(|error| Error::new(file, "the file", error.to_string(), "see the comments at its top for its form"))?;
+        let mut selection: Self = toml::from_str(text).map_err(|error| {
+            Error::new(
+                file,
+                "the file",
+                error.to_string(),
+                "see the comments at its top for its form",
+            )
+        })?;
         selection.file = file.into();
         Ok(selection)
     }
 
     /// Refuses names that the contract does not have.
     pub fn check(&self, contract: &Contract) -> Result<(), Error> {
-        let lists = [("read.roots", &self.read.roots), ("sent.roots", &self.sent.roots), ("opaque.types", &self.opaque.types)];
-        let listed = lists.into_iter().flat_map(|(at, names)| names.iter().map(move |name| (at, name)));
+        let lists = [
+            ("read.roots", &self.read.roots),
+            ("sent.roots", &self.sent.roots),
+            ("opaque.types", &self.opaque.types),
+        ];
+        let listed = lists
+            .into_iter()
+            .flat_map(|(at, names)| names.iter().map(move |name| (at, name)));
         let unions = self.members.keys().map(|name| ("members", name));
         for (at, name) in listed.chain(unions) {
             if !contract.defs.contains_key(name) {
                 let mend = format!("take it out, or give it the name that {} has for it now", contract.file);
-                return Err(Error::new(&self.file, at, format!("names `{name}`, which the contract does not have"), &mend));
+                return Err(Error::new(
+                    &self.file,
+                    at,
+                    format!("names `{name}`, which the contract does not have"),
+                    &mend,
+                ));
             }
         }
         Ok(())
@@ -141,6 +176,12 @@ pub fn references(schema: &Value, into: &mut BTreeSet<String>) {
 }
 
 fn text(root: &Path, file: &str) -> Result<String, Error> {
-    std::fs::read_to_string(root.join(file))
-        .map_err(|error| Error::new(file, "the file", error.to_string(), "check it out again: the build needs it"))
+    std::fs::read_to_string(root.join(file)).map_err(|error| {
+        Error::new(
+            file,
+            "the file",
+            error.to_string(),
+            "check it out again: the build needs it",
+        )
+    })
 }

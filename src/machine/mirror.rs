@@ -12,96 +12,9 @@ use std::sync::Arc;
 use super::domain::{Project, ThreadRow};
 use crate::protocol::{ProjectId, ThreadId};
 
-/// An item of the shell stream, decoded.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ShellItem {
-    /// A full state: a new base. Rows carry the snapshot's sequence.
-    Snapshot(ShellSnapshot),
-    /// A snapshot that only brings metadata of repositories; newer servers leave the threads out of it. Never a state.
-    Metadata,
-    /// A thread as it is at the row's sequence, also when it moved into or out of the archive.
-    ThreadUpdated(Box<ThreadRow>),
-    /// A thread is gone from the shell.
-    ThreadRemoved {
-        /// Of the change.
-        sequence: u64,
-        /// The thread.
-        thread: ThreadId,
-    },
-    /// A project as it is at the sequence.
-    ProjectUpdated {
-        /// Of the change.
-        sequence: u64,
-        /// The project.
-        project: Project,
-    },
-    /// A project is gone.
-    ProjectRemoved {
-        /// Of the change.
-        sequence: u64,
-        /// The project.
-        project: ProjectId,
-    },
-    /// What was missed has been sent; what follows is live.
-    Synchronized,
-    /// An item of a kind that this version does not know.
-    Unknown {
-        /// T3's word.
-        kind: String,
-    },
-}
+mod items;
 
-/// A full state of the shell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ShellSnapshot {
-    /// What it is a state of.
-    pub sequence: u64,
-    /// Its threads, archived ones included where the server sends them.
-    pub threads: Vec<ThreadRow>,
-    /// Its projects.
-    pub projects: Vec<Project>,
-}
-
-/// An item of the stream of archived threads, decoded.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ArchiveItem {
-    /// All archived threads: a new base of this stream.
-    Snapshot {
-        /// What it is a state of.
-        sequence: u64,
-        /// The archived threads.
-        threads: Vec<ThreadRow>,
-    },
-    /// An archived thread as it is at the row's sequence.
-    Updated(Box<ThreadRow>),
-    /// A thread left the archive: restored or deleted, which the shell stream tells.
-    Removed {
-        /// Of the change.
-        sequence: u64,
-        /// The thread.
-        thread: ThreadId,
-    },
-    /// An item of a kind that this version does not know.
-    Unknown {
-        /// T3's word.
-        kind: String,
-    },
-}
-
-/// What an item changed.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Effect {
-    /// A thread is new or its row changed.
-    ThreadChanged(ThreadId),
-    /// A thread's row is gone. No proof that the thread is: a read tells.
-    ThreadRemoved(ThreadId),
-    /// Some project is new, changed or gone.
-    ProjectsChanged,
-    /// The machine serves another database than before: nothing that was known of it holds.
-    Reset,
-    /// The mirror is current.
-    Synchronized,
-}
+pub use items::{ArchiveItem, Effect, ShellItem, ShellSnapshot};
 
 /// Projects and threads of one machine.
 #[derive(Debug, Default)]
@@ -111,6 +24,8 @@ pub struct Mirror {
     /// What was removed since the last full snapshot, and at which sequence: a late item of the other stream must not bring it back.
     removed_threads: HashMap<ThreadId, u64>,
     removed_projects: HashMap<ProjectId, u64>,
+    /// Threads that left the archive at a sequence that the shell has not shown yet.
+    leaving: Vec<(u64, ThreadId)>,
     base: Option<u64>,
     archive_base: Option<u64>,
     applied: u64,
@@ -194,6 +109,7 @@ impl Mirror {
                 }
             }
         }
+        self.settle_leaving();
     }
 
     /// An item of the archive's stream came.
@@ -207,15 +123,9 @@ impl Mirror {
                 }
             }
             ArchiveItem::Removed { sequence, thread } => {
-                // The shell stream tells where it went; it may have done so already, at this very sequence.
-                let left = self
-                    .threads
-                    .get(&thread)
-                    .is_some_and(|row| row.archived && row.sequence < sequence);
-                if left {
-                    self.threads.remove(&thread);
-                    self.effects.push_back(Effect::ThreadRemoved(thread));
-                }
+                // The shell stream tells where it went; until then the row stays, lest a restored thread seem to be gone.
+                self.leaving.push((sequence, thread));
+                self.settle_leaving();
             }
             ArchiveItem::Unknown { .. } => {}
         }
@@ -303,6 +213,24 @@ impl Mirror {
         self.threads.insert(id.clone(), Arc::new(row));
         if changed {
             self.effects.push_back(Effect::ThreadChanged(id));
+        }
+    }
+
+    /// Drops what left the archive once the shell is past that point without having said where it went.
+    fn settle_leaving(&mut self) {
+        let (past, ahead): (Vec<_>, Vec<_>) = std::mem::take(&mut self.leaving)
+            .into_iter()
+            .partition(|(sequence, _)| *sequence < self.applied);
+        self.leaving = ahead;
+        for (sequence, thread) in past {
+            let still_there = self
+                .threads
+                .get(&thread)
+                .is_some_and(|row| row.archived && row.sequence < sequence);
+            if still_there {
+                self.threads.remove(&thread);
+                self.effects.push_back(Effect::ThreadRemoved(thread));
+            }
         }
     }
 

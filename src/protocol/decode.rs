@@ -22,7 +22,9 @@ pub fn decode<T: DeserializeOwned>(text: &[u8]) -> Result<T, DecodeError> {
     let mut track = Track::new();
     let value = T::deserialize(Deserializer::new(&mut deserializer, &mut track))
         .map_err(|error| failure::<T>(&track.path().to_string(), &error.to_string()))?;
-    deserializer.end().map_err(|error| failure::<T>(WHOLE, &error.to_string()))?;
+    deserializer
+        .end()
+        .map_err(|error| failure::<T>(WHOLE, &error.to_string()))?;
     Ok(value)
 }
 
@@ -72,5 +74,9 @@ fn locate<'m>(path: &str, message: &'m str) -> (String, &'m str) {
 fn failure<T>(path: &str, message: &str) -> DecodeError {
     let (path, message) = locate(path, message);
     let name = std::any::type_name::<T>();
-    DecodeError { type_name: name.rsplit("::").next().unwrap_or(name), path, message: message.to_owned() }
+    DecodeError {
+        type_name: name.rsplit("::").next().unwrap_or(name),
+        path,
+        message: message.to_owned(),
+    }
 }

@@ -49,7 +49,14 @@ impl<'de, T: Tagged<'de>> Visitor<'de> for Object<T> {
         while let Some(key) = map.next_key::<String>()? {
             if key == T::TAG {
                 let tag: String = map.next_value()?;
-                return T::member(&tag, Fields { before: before.into_iter(), value: None, rest: map });
+                return T::member(
+                    &tag,
+                    Fields {
+                        before: before.into_iter(),
+                        value: None,
+                        rest: map,
+                    },
+                );
             }
             before.push((key, map.next_value::<Value>()?));
         }
@@ -68,15 +75,20 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        let Some((key, value)) = self.before.next() else { return self.rest.next_key_seed(seed) };
+        let Some((key, value)) = self.before.next() else {
+            return self.rest.next_key_seed(seed);
+        };
         let name: StringDeserializer<A::Error> = key.clone().into_deserializer();
         self.value = Some((key, value));
         seed.deserialize(name).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
-        let Some((key, value)) = self.value.take() else { return self.rest.next_value_seed(seed) };
-        decode::seed(seed, value).map_err(|(path, message)| A::Error::custom(located(&decode::join(&key, &path), &message)))
+        let Some((key, value)) = self.value.take() else {
+            return self.rest.next_value_seed(seed);
+        };
+        decode::seed(seed, value)
+            .map_err(|(path, message)| A::Error::custom(located(&decode::join(&key, &path), &message)))
     }
 }
 

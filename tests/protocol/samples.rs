@@ -10,14 +10,19 @@ fn same(one: &Value, other: &Value) -> Result<(), String> {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             for key in one.keys().chain(other.keys()) {
-                let (left, right) = (one.get(key).unwrap_or(&Value::Null), other.get(key).unwrap_or(&Value::Null));
+                let (left, right) = (
+                    one.get(key).unwrap_or(&Value::Null),
+                    other.get(key).unwrap_or(&Value::Null),
+                );
                 same(left, right).map_err(|at| format!("{key}.{at}"))?;
             }
             Ok(())
         }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            one.iter().zip(other).enumerate().try_for_each(|(index, (left, right))| same(left, right).map_err(|at| format!("{index}.{at}")))
-        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => one
+            .iter()
+            .zip(other)
+            .enumerate()
+            .try_for_each(|(index, (left, right))| same(left, right).map_err(|at| format!("{index}.{at}"))),
         (one, other) if one == other => Ok(()),
         (one, other) => Err(format!(": {one} became {other}")),
     }
@@ -75,6 +80,11 @@ fn every_sample_decodes_and_prints_back_equal() {
             failures.extend(result.err());
         }
     }
-    assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {count}:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     assert!(count > 400, "{count}");
 }

@@ -128,22 +128,26 @@ pub(super) fn respond(respond: &Respond) -> Result<Call, MachineError> {
         Answer::Answers(answers) => (None, Some(v2::ProviderUserInputAnswers(answers.clone()))),
         Answer::Dismiss => return dismiss(&respond.command, &respond.thread, &respond.request),
     };
-    dispatch(&sent::Command::RuntimeRequestRespond(sent::CommandRuntimeRequestRespond {
-        answers,
-        attachments_by_question_id: None,
-        command_id: respond.command.clone(),
-        decision,
-        request_id: respond.request.clone(),
-        thread_id: respond.thread.clone(),
-    }))
+    dispatch(&sent::Command::RuntimeRequestRespond(
+        sent::CommandRuntimeRequestRespond {
+            answers,
+            attachments_by_question_id: None,
+            command_id: respond.command.clone(),
+            decision,
+            request_id: respond.request.clone(),
+            thread_id: respond.thread.clone(),
+        },
+    ))
 }
 
 fn dismiss(command: &CommandId, thread: &ThreadId, request: &RuntimeRequestId) -> Result<Call, MachineError> {
-    dispatch(&sent::Command::ThreadUserInputDismiss(sent::CommandThreadUserInputDismiss {
-        command_id: command.clone(),
-        request_id: request.clone(),
-        thread_id: thread.clone(),
-    }))
+    dispatch(&sent::Command::ThreadUserInputDismiss(
+        sent::CommandThreadUserInputDismiss {
+            command_id: command.clone(),
+            request_id: request.clone(),
+            thread_id: thread.clone(),
+        },
+    ))
 }
 
 pub(super) fn interrupt(
@@ -174,11 +178,13 @@ pub(super) fn set_runtime_mode(
     thread: &ThreadId,
     mode: RuntimeMode,
 ) -> Result<Call, MachineError> {
-    dispatch(&sent::Command::ThreadRuntimeModeSet(sent::CommandThreadRuntimeModeSet {
-        command_id: command.clone(),
-        runtime_mode: runtime_mode(mode),
-        thread_id: thread.clone(),
-    }))
+    dispatch(&sent::Command::ThreadRuntimeModeSet(
+        sent::CommandThreadRuntimeModeSet {
+            command_id: command.clone(),
+            runtime_mode: runtime_mode(mode),
+            thread_id: thread.clone(),
+        },
+    ))
 }
 
 pub(super) fn set_interaction_mode(
@@ -186,11 +192,13 @@ pub(super) fn set_interaction_mode(
     thread: &ThreadId,
     mode: InteractionMode,
 ) -> Result<Call, MachineError> {
-    dispatch(&sent::Command::ThreadInteractionModeSet(sent::CommandThreadInteractionModeSet {
-        command_id: command.clone(),
-        interaction_mode: interaction_mode(mode),
-        thread_id: thread.clone(),
-    }))
+    dispatch(&sent::Command::ThreadInteractionModeSet(
+        sent::CommandThreadInteractionModeSet {
+            command_id: command.clone(),
+            interaction_mode: interaction_mode(mode),
+            thread_id: thread.clone(),
+        },
+    ))
 }
 
 /// Reads the answer of `launchThread`; the run is that of the message.
@@ -213,7 +221,11 @@ pub(super) fn read_launched(value: &RawValue, message: &MessageId) -> Result<Lau
         run_id: Option<RunId>,
     }
     let result: Result = read("the answer to a launch", value.get().as_bytes())?;
-    let run = result.projection.messages.into_iter().find(|known| known.id == *message);
+    let run = result
+        .projection
+        .messages
+        .into_iter()
+        .find(|known| known.id == *message);
     Ok(Launched {
         thread: result.thread_id,
         run: run.and_then(|message| message.run_id),

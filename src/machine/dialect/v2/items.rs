@@ -52,16 +52,28 @@ impl Items {
             }
             v2::TurnItem::FileChange(item) => push!(item, tool("file_change", &item.file_name, None)),
             v2::TurnItem::FileSearch(item) => {
-                push!(item, tool("file_search", item.pattern.as_deref().unwrap_or_default(), None));
+                push!(
+                    item,
+                    tool("file_search", item.pattern.as_deref().unwrap_or_default(), None)
+                );
             }
             v2::TurnItem::WebSearch(item) => {
-                push!(item, tool("web_search", &item.patterns.unwrap_or_default().join(", "), None));
+                push!(
+                    item,
+                    tool("web_search", &item.patterns.unwrap_or_default().join(", "), None)
+                );
             }
             v2::TurnItem::DynamicTool(item) => {
-                push!(item, tool("dynamic_tool", item.tool_name.as_deref().unwrap_or_default(), None));
+                push!(
+                    item,
+                    tool("dynamic_tool", item.tool_name.as_deref().unwrap_or_default(), None)
+                );
             }
             v2::TurnItem::Subagent(item) => {
-                push!(item, tool("subagent", item.prompt.lines().next().unwrap_or_default(), None));
+                push!(
+                    item,
+                    tool("subagent", item.prompt.lines().next().unwrap_or_default(), None)
+                );
             }
             v2::TurnItem::ApprovalRequest(item) => push!(
                 item,

@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Call, Dialect};
 use crate::machine::domain::{
-    InteractionMode, Launch, Launched, ModelSelection, OptionValue, Provider, Respond, RuntimeMode, SendMessage,
-    Thread,
+    InteractionMode, Launch, Launched, ModelSelection, OptionValue, Provider, Respond, RuntimeMode, SendMessage, Thread,
 };
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
@@ -123,8 +122,13 @@ impl Dialect for Protocol2 {
 /// Reads JSON; the error says what was read and where in it.
 fn read<'a, T: Deserialize<'a>>(what: &str, text: &'a [u8]) -> Result<T, MachineError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| MachineError::Decode(format!("{what} cannot be read: at `{}`: {}", error.path(), error.inner())))
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        MachineError::Decode(format!(
+            "{what} cannot be read: at `{}`: {}",
+            error.path(),
+            error.inner()
+        ))
+    })
 }
 
 /// A time of T3's; the error names the field.

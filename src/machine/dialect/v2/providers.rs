@@ -23,9 +23,11 @@ pub(super) fn read_config(value: &RawValue) -> Result<Vec<Provider>, MachineErro
 
 fn provider(provider: v2::ServerProvider) -> Provider {
     let unavailable = match provider.availability {
-        Some(v2::ServerProviderAvailability::Unavailable) => {
-            Some(provider.unavailable_reason.unwrap_or_else(|| "T3 gives no reason".to_owned()))
-        }
+        Some(v2::ServerProviderAvailability::Unavailable) => Some(
+            provider
+                .unavailable_reason
+                .unwrap_or_else(|| "T3 gives no reason".to_owned()),
+        ),
         Some(v2::ServerProviderAvailability::Available | v2::ServerProviderAvailability::Unknown(_)) | None => None,
     };
     Provider {
@@ -41,7 +43,9 @@ fn provider(provider: v2::ServerProvider) -> Provider {
 }
 
 fn model(model: v2::ServerProviderModel) -> Model {
-    let options = model.capabilities.and_then(|capabilities| capabilities.option_descriptors);
+    let options = model
+        .capabilities
+        .and_then(|capabilities| capabilities.option_descriptors);
     Model {
         slug: model.slug,
         name: model.name,

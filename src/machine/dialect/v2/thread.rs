@@ -81,12 +81,7 @@ pub(super) fn read_body(body: &[u8]) -> Result<Thread, MachineError> {
         .map_err(|error| MachineError::Decode(format!("the thread {id} cannot be read: {error}")))
 }
 
-fn thread(
-    projection: Projection<'_>,
-    visible: Items,
-    sequence: u64,
-    partial: bool,
-) -> Result<Thread, BadTime> {
+fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bool) -> Result<Thread, BadTime> {
     let Items { mut items, plan } = {
         let mut items = projection.turn_items;
         items.absorb(visible);
@@ -166,8 +161,10 @@ fn messages(messages: Vec<v2::ConversationMessage>) -> Result<Vec<Message>, BadT
 }
 
 fn runs(runs: Vec<v2::Run>, messages: &[Message]) -> Result<Vec<RunFacts>, BadTime> {
-    let run_of: HashMap<&MessageId, Option<&RunId>> =
-        messages.iter().map(|message| (&message.id, message.run.as_ref())).collect();
+    let run_of: HashMap<&MessageId, Option<&RunId>> = messages
+        .iter()
+        .map(|message| (&message.id, message.run.as_ref()))
+        .collect();
     runs.into_iter()
         .map(|run| {
             // Promoted while it was queued: T3 cancels the run and its message names the run that took it over.
@@ -199,7 +196,9 @@ fn requests(
     let asked_in: HashMap<&RuntimeRequestId, &RunId> = items
         .iter()
         .filter_map(|item| match &item.kind {
-            ItemKind::Approval { request, .. } | ItemKind::Question { request, .. } => Some((request, item.run.as_ref()?)),
+            ItemKind::Approval { request, .. } | ItemKind::Question { request, .. } => {
+                Some((request, item.run.as_ref()?))
+            }
             ItemKind::Tool { .. } | ItemKind::Secret { .. } | ItemKind::Failure { .. } => None,
         })
         .collect();
@@ -254,7 +253,10 @@ fn files(checkpoints: Vec<v2::Checkpoint>) -> Vec<FileChange> {
                 additions: file.additions,
                 deletions: file.deletions,
             };
-            match places.get(&(checkpoint.run_id.clone(), file.path.clone())).and_then(|at| files.get_mut(*at)) {
+            match places
+                .get(&(checkpoint.run_id.clone(), file.path.clone()))
+                .and_then(|at| files.get_mut(*at))
+            {
                 Some(known) => *known = change,
                 None => {
                     places.insert((checkpoint.run_id.clone(), file.path), files.len());
