@@ -132,3 +132,6 @@ fn holds_every_open_run(thread: &Thread, row: Option<&ThreadRow>) -> bool {
             .as_ref()
             .is_none_or(|pending| thread.facts.requests.iter().any(|request| request.id == pending.id))
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use super::error::MachineError;
 use super::link::Link;
 use super::session::CallError;
 use super::{Core, Machine};
-use crate::lifecycle::RequestFacts;
+use crate::lifecycle::{RequestClass, RequestFacts, classify_request};
 use crate::protocol::{CommandId, ProviderInstanceId, RunId, ThreadId};
 
 /// How often a command is sent at most, with one id, when its answer is lost.
@@ -266,12 +266,13 @@ fn unread(error: MachineError) -> MachineError {
 
 /// T3 marks a request as resolved whatever comes; the provider is told only what fits its kind, and waits for ever otherwise.
 fn check_answer(request: &RequestFacts, answer: &Answer) -> Result<(), MachineError> {
-    let wants = match request.kind.as_str() {
-        "command" | "file-read" | "file-change" | "permission" | "mcp-elicitation" => "a decision",
-        "user_input" => "answers",
-        kind => {
+    let wants = match classify_request(&request.kind) {
+        RequestClass::Approval => "a decision",
+        RequestClass::Question => "answers",
+        RequestClass::None | RequestClass::Unanswerable => {
             return Err(MachineError::Unsafe(format!(
-                "a request of the kind {kind} can only be answered in T3 itself"
+                "a request of the kind {} can only be answered in T3 itself",
+                request.kind
             )));
         }
     };
@@ -287,3 +288,6 @@ fn check_answer(request: &RequestFacts, answer: &Answer) -> Result<(), MachineEr
         request.id, request.kind
     )))
 }
+
+#[cfg(test)]
+mod tests;

@@ -120,3 +120,6 @@ impl Watchers {
 fn count(counter: &watch::Sender<u64>) {
     counter.send_modify(|count| *count = count.wrapping_add(1));
 }
+
+#[cfg(test)]
+mod tests;

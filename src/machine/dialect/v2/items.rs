@@ -8,11 +8,16 @@ use serde::Deserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 
 use super::{BadTime, cut, time};
+use crate::lifecycle::RequestFacts;
 use crate::machine::domain::{DecisionOption, Item, ItemKind, PlanStep, Question, QuestionOption};
-use crate::protocol::v2;
+use crate::protocol::{RuntimeRequestId, v2};
 
 /// How much of a command, a file name or a pattern is kept.
 const DETAIL_CHARS: usize = 2_000;
+/// The kind of a secret's request, for which T3 has no word but the item's type.
+const SECRET_REQUEST: &str = "secret_request";
+/// The way that an answer to it goes, in T3's word for requests.
+const LIVE: &str = "live";
 
 /// What the turn items of a thread come to.
 #[derive(Debug, Default)]
@@ -21,12 +26,15 @@ pub(super) struct Items {
     pub(super) items: Vec<Item>,
     /// The newest todo list or plan, with its place.
     pub(super) plan: Option<(u64, Vec<PlanStep>)>,
+    /// Secrets that are asked for: no runtime requests to T3, but something that a run waits for.
+    pub(super) secrets: Vec<RequestFacts>,
 }
 
 impl Items {
     /// Takes the items of another list in.
     pub(super) fn absorb(&mut self, other: Self) {
         self.items.extend(other.items);
+        self.secrets.extend(other.secrets);
         if other.plan.as_ref().map(|(ordinal, _)| *ordinal) > self.plan.as_ref().map(|(ordinal, _)| *ordinal) {
             self.plan = other.plan;
         }
@@ -91,13 +99,23 @@ impl Items {
                     questions: item.questions.into_iter().map(question).collect(),
                 }
             ),
-            v2::TurnItem::SecretRequest(item) => push!(
-                item,
-                ItemKind::Secret {
-                    label: item.label,
-                    pending: matches!(item.secret_status, v2::SecretRequestStatus::Pending),
-                }
-            ),
+            v2::TurnItem::SecretRequest(item) => {
+                self.secrets.push(RequestFacts {
+                    id: RuntimeRequestId(item.id.0.clone()),
+                    run: item.run_id.clone(),
+                    kind: SECRET_REQUEST.to_owned(),
+                    status: item.secret_status.as_str().to_owned(),
+                    capability: LIVE.to_owned(),
+                    created_at: time("startedAt", item.started_at.as_ref().unwrap_or(&item.updated_at))?,
+                });
+                push!(
+                    item,
+                    ItemKind::Secret {
+                        label: item.label,
+                        pending: matches!(item.secret_status, v2::SecretRequestStatus::Pending),
+                    }
+                );
+            }
             v2::TurnItem::Error(item) => push!(
                 item,
                 ItemKind::Failure {

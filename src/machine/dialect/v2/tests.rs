@@ -243,6 +243,23 @@ fn a_request_without_its_turn_item_finds_its_run_by_its_node() {
 }
 
 #[test]
+fn a_secret_that_is_asked_for_is_a_request_though_t3_has_none() {
+    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let item = &mut body["projection"]["turnItems"][1];
+    item["type"] = json!("secret_request");
+    item["label"] = json!("API key");
+    item["reason"] = json!("to deploy");
+    item["secretStatus"] = json!("pending");
+    let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    let request = thread.facts.requests.last().unwrap();
+    assert_eq!(
+        (request.kind.as_str(), request.status.as_str()),
+        ("secret_request", "pending")
+    );
+    assert_eq!(request.run.as_ref(), Some(&thread.facts.runs[0].id));
+}
+
+#[test]
 fn a_deleted_thread_reads_as_deleted() {
     let thread = threads(fixture!("thread-06.jsonl")).pop().unwrap();
     assert!(thread.facts.deleted);

@@ -82,7 +82,11 @@ pub(super) fn read_body(body: &[u8]) -> Result<Thread, MachineError> {
 }
 
 fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bool) -> Result<Thread, BadTime> {
-    let Items { mut items, plan } = {
+    let Items {
+        mut items,
+        plan,
+        secrets,
+    } = {
         let mut items = projection.turn_items;
         items.absorb(visible);
         items
@@ -94,7 +98,8 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         .iter()
         .map(|run| (run.id.clone(), selection(run.model_selection.clone())))
         .collect();
-    let requests = requests(projection.runtime_requests, &items, &projection.nodes)?;
+    let mut requests = requests(projection.runtime_requests, &items, &projection.nodes)?;
+    requests.extend(secrets);
     let facts = ThreadFacts {
         deleted: projection.thread.deleted_at.is_some(),
         runs: runs(projection.runs, &messages)?,
