@@ -1,1 +1,2 @@
-//! (placeholder)
+//! (under construction)
+pub mod model;

@@ -1,0 +1,562 @@
+//! Messages: a message to an idle thread starts a run, to a busy one it queues or steers; a launched one waits for its workspace.
+
+use serde_json::Value;
+
+use super::agent::{Script, Work};
+use super::commands::Refusal;
+use super::entities::{
+    Attempt, Item, ItemBody, Message, NativeRef, Node, ProviderThread, Run, RunStatus, Scope,
+};
+use super::events::{Place, Source};
+use super::names::{self, Uuids};
+use super::stamp::Stamp;
+use super::{Model, Next, text};
+
+/// A message as a client sends it.
+#[derive(Clone, Debug)]
+pub(crate) struct NewMessage {
+    pub id: String,
+    pub text: String,
+    pub attachments: Value,
+    pub creation_source: String,
+}
+
+impl NewMessage {
+    pub(crate) fn of_dispatch(command: &Value) -> Self {
+        Self {
+            id: text(command, "messageId").to_owned(),
+            text: text(command, "text").to_owned(),
+            attachments: command.get("attachments").cloned().unwrap_or_default(),
+            creation_source: text(command, "creationSource").to_owned(),
+        }
+    }
+
+    pub(crate) fn of_launch(launch: &Value, message: &Value, uuids: &mut Uuids) -> Self {
+        let id = match text(message, "messageId") {
+            "" => format!(
+                "message:thread:{}:ordinal:1:{}",
+                text(launch, "threadId"),
+                uuids.next()
+            ),
+            id => id.to_owned(),
+        };
+        let source = text(launch, "creationSource");
+        Self {
+            id,
+            text: text(message, "text").to_owned(),
+            attachments: message.get("attachments").cloned().unwrap_or_default(),
+            creation_source: if source.is_empty() { "web" } else { source }.to_owned(),
+        }
+    }
+}
+
+/// Where a new run begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Beginning {
+    /// It starts.
+    Start,
+    /// It waits in the queue.
+    Queue,
+    /// It waits for its release or its workspace.
+    Prepare,
+}
+
+impl Model {
+    pub(crate) fn dispatch_message(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        command: &Value,
+        source: &Source,
+    ) -> Result<u64, Refusal> {
+        let mode = command.get("dispatchMode").cloned().unwrap_or_default();
+        let kind = text(&mode, "type");
+        let message = NewMessage::of_dispatch(command);
+        if kind == "steer_active" || kind == "restart_active" {
+            let target = self.steerable(ix, text(&mode, "targetRunId"), command)?;
+            return Ok(self.steer(ix, now, target, message, "steer", kind == "restart_active", source));
+        }
+        let Some(thread) = self.threads.get(ix) else {
+            return Ok(self.head());
+        };
+        if self.live_project(&thread.app.project_id).is_none() {
+            return Err(Refusal::dispatch(command, "Project not found.".to_owned()));
+        }
+        let busy = thread.active().is_some() || !thread.queue().is_empty();
+        if let Some(title) = command.get("titleSeed").and_then(Value::as_str) {
+            if let Some(thread) = self.threads.get_mut(ix) {
+                title.clone_into(&mut thread.app.title);
+            }
+            self.log_thread(ix, now, source, "thread.metadata-updated");
+        }
+        self.take_model(ix, now, command, source);
+        let beginning = match (busy, kind) {
+            (true, _) => Beginning::Queue,
+            (false, "defer_start") => Beginning::Prepare,
+            (false, _) => Beginning::Start,
+        };
+        Ok(self.add_run(ix, now, message, beginning, source))
+    }
+
+    /// A message may bring another model for its thread.
+    fn take_model(&mut self, ix: usize, now: Stamp, command: &Value, source: &Source) {
+        let Some(model) = command.get("modelSelection").filter(|model| model.is_object()) else {
+            return;
+        };
+        let Some(thread) = self.threads.get_mut(ix) else {
+            return;
+        };
+        if thread.app.model_selection == *model {
+            return;
+        }
+        let instance = text(model, "instanceId");
+        if thread.app.provider_instance_id != instance {
+            instance.clone_into(&mut thread.app.provider_instance_id);
+            thread.provider_thread = None;
+            thread.session = None;
+            thread.session_id = None;
+        }
+        thread.app.model_selection = model.clone();
+        thread.app.rewritten.get_or_insert_default();
+        self.log_thread(ix, now, source, "thread.model-selection-updated");
+    }
+
+    /// Adds a run with all that belongs to it and tells the last sequence.
+    pub(crate) fn add_run(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        message: NewMessage,
+        beginning: Beginning,
+        source: &Source,
+    ) -> u64 {
+        let Some(thread) = self.threads.get(ix) else {
+            return self.head();
+        };
+        let ordinal = thread.runs.last().map_or(1, |run| run.ordinal + 1);
+        let position = thread.runs.iter().filter_map(|run| run.queue_position).max().unwrap_or(0) + 1;
+        let thread_id = thread.app.id.clone();
+        let run_id = names::run(&thread_id, ordinal);
+        let provider_thread = self.ensure_provider_thread(ix, now, ordinal, &run_id);
+        if beginning != Beginning::Queue {
+            let place = Place {
+                driver: true,
+                ..Place::default()
+            };
+            self.log_provider_thread(ix, now, source, place, |it| it.last_run_ordinal = ordinal);
+        }
+        let Some(thread) = self.threads.get(ix) else {
+            return self.head();
+        };
+        let run = Run {
+            id: run_id.clone(),
+            thread_id,
+            ordinal,
+            provider_instance_id: thread.app.provider_instance_id.clone(),
+            model_selection: thread.app.model_selection.clone(),
+            provider_thread_id: provider_thread,
+            user_message_id: message.id.clone(),
+            root_node_id: names::root_node(&run_id, 1),
+            active_attempt_id: names::attempt(&run_id, 1),
+            status: match beginning {
+                Beginning::Start => RunStatus::Starting,
+                Beginning::Queue => RunStatus::Queued,
+                Beginning::Prepare => RunStatus::Preparing,
+            },
+            queue_position: (beginning == Beginning::Queue).then_some(position),
+            requested_at: now,
+            started_at: None,
+            completed_at: None,
+            checkpoint_id: None,
+            context_handoff_id: None,
+            queue_held: (beginning == Beginning::Queue && thread.held).then_some(true),
+            attempt: 1,
+        };
+        self.log_run(ix, now, source, "run.created", &run);
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.runs.push(run.clone());
+        }
+        self.add_attempt(ix, now, &run, "initial", beginning != Beginning::Prepare, source);
+        let last = self.add_message(ix, now, &run, &message, source);
+        match beginning {
+            Beginning::Queue => last,
+            Beginning::Start => {
+                let last = self.add_user_item(ix, now, &run, &message, "turn_start", source);
+                self.start_soon(ix, now, ordinal, &message.text);
+                last
+            }
+            Beginning::Prepare => self.add_user_item(ix, now, &run, &message, "turn_start", source),
+        }
+    }
+
+    /// The provider thread is named before there is one.
+    fn ensure_provider_thread(&mut self, ix: usize, now: Stamp, ordinal: u64, run_id: &str) -> String {
+        let unique = self.uuids.next();
+        let Some(instance) = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.app.provider_instance_id.clone())
+        else {
+            return String::new();
+        };
+        let driver = self.driver(&instance);
+        let Some(thread) = self.threads.get_mut(ix) else {
+            return String::new();
+        };
+        if let Some(provider_thread) = &thread.provider_thread {
+            return provider_thread.id.clone();
+        }
+        let session = names::provider_session(&instance, &thread.app.id, unique);
+        let id = names::provider_thread(&driver, run_id);
+        thread.session_id = Some(session.clone());
+        thread.app.active_provider_thread_id = Some(id.clone());
+        thread.provider_thread = Some(ProviderThread {
+            id: id.clone(),
+            driver,
+            provider_instance_id: instance,
+            provider_session_id: session,
+            app_thread_id: thread.app.id.clone(),
+            owner_node_id: None,
+            native_thread_ref: None,
+            native_conversation_head_ref: None,
+            status: "not_loaded",
+            first_run_ordinal: ordinal,
+            last_run_ordinal: ordinal,
+            handoff_ids: [],
+            forked_from: None,
+            pending_background_tasks: [],
+            created_at: now,
+            updated_at: now,
+        });
+        id
+    }
+
+    /// An attempt with its root node and checkpoint scope.
+    pub(crate) fn add_attempt(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        run: &Run,
+        reason: &'static str,
+        scoped: bool,
+        source: &Source,
+    ) {
+        let attempt = Attempt {
+            id: run.active_attempt_id.clone(),
+            run_id: run.id.clone(),
+            attempt_ordinal: run.attempt,
+            root_node_id: run.root_node_id.clone(),
+            provider_instance_id: run.provider_instance_id.clone(),
+            provider_thread_id: run.provider_thread_id.clone(),
+            provider_turn_id: None,
+            reason,
+            status: "pending",
+            started_at: None,
+            completed_at: None,
+        };
+        self.log_attempt(ix, now, source, "run-attempt.created", &attempt);
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.attempts.push(attempt);
+        }
+        let node = Node {
+            id: run.root_node_id.clone(),
+            thread_id: run.thread_id.clone(),
+            run_id: run.id.clone(),
+            parent_node_id: None,
+            root_node_id: run.root_node_id.clone(),
+            kind: "root_turn",
+            status: "pending",
+            counts_for_run: true,
+            provider_thread_id: run.provider_thread_id.clone(),
+            provider_turn_id: None,
+            native_item_ref: None,
+            runtime_request_id: None,
+            checkpoint_scope_id: scoped.then(|| names::scope(&run.thread_id)),
+            started_at: None,
+            completed_at: None,
+        };
+        self.log_node(ix, now, source, false, node);
+        if scoped {
+            self.add_scope(ix, now, run, source);
+        }
+    }
+
+    fn add_scope(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) {
+        let scope = Scope {
+            id: names::scope(&run.thread_id),
+            thread_id: run.thread_id.clone(),
+            run_id: run.id.clone(),
+            node_id: run.root_node_id.clone(),
+            parent_scope_id: None,
+            provider_thread_id: run.provider_thread_id.clone(),
+            kind: "root_run",
+            ordinal_within_parent: 0,
+            advances_app_run_count: true,
+            cwd: self.folder_of(ix),
+            created_at: now,
+        };
+        self.log_scope(ix, now, source, scope);
+    }
+
+    /// Where the thread's agent works.
+    pub(crate) fn folder_of(&self, ix: usize) -> String {
+        let Some(thread) = self.threads.get(ix) else {
+            return String::new();
+        };
+        thread.app.worktree_path.clone().unwrap_or_else(|| {
+            self.live_project(&thread.app.project_id)
+                .map(|project| project.workspace_root.clone())
+                .unwrap_or_default()
+        })
+    }
+
+    pub(crate) fn add_message(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        run: &Run,
+        message: &NewMessage,
+        source: &Source,
+    ) -> u64 {
+        let message = Message {
+            created_by: "user",
+            creation_source: message.creation_source.clone(),
+            id: message.id.clone(),
+            thread_id: run.thread_id.clone(),
+            run_id: run.id.clone(),
+            node_id: run.root_node_id.clone(),
+            role: "user",
+            text: message.text.clone(),
+            attachments: message.attachments.clone(),
+            streaming: false,
+            created_at: now,
+            updated_at: now,
+        };
+        self.log_message(ix, now, source, false, message)
+    }
+
+    pub(crate) fn add_user_item(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        run: &Run,
+        message: &NewMessage,
+        intent: &'static str,
+        source: &Source,
+    ) -> u64 {
+        let mut item = self.item(ix, now, run, format!("turn-item:message:{}", message.id), "completed");
+        item.completed_at = Some(now);
+        item.body = ItemBody::UserMessage {
+            created_by: "user",
+            creation_source: message.creation_source.clone(),
+            message_id: message.id.clone(),
+            input_intent: intent,
+            text: message.text.clone(),
+            attachments: message.attachments.clone(),
+        };
+        self.log_item(ix, now, source, false, item)
+    }
+
+    /// An item of a run that is not of its provider; the body is the caller's.
+    pub(crate) fn item(&self, ix: usize, now: Stamp, run: &Run, id: String, status: &'static str) -> Item {
+        Item {
+            id,
+            thread_id: run.thread_id.clone(),
+            run_id: run.id.clone(),
+            node_id: run.root_node_id.clone(),
+            provider_thread_id: run.provider_thread_id.clone(),
+            provider_turn_id: None,
+            native_item_ref: None,
+            parent_item_id: None,
+            ordinal: self
+                .threads
+                .get(ix)
+                .map_or(0, |thread| thread.next_item_ordinal(run.ordinal)),
+            status,
+            title: None,
+            started_at: now,
+            completed_at: None,
+            updated_at: now,
+            body: ItemBody::RunInterruptRequest { message: String::new() },
+        }
+    }
+
+    /// Lets the run's provider start; a disabled one never does.
+    pub(crate) fn start_soon(&mut self, ix: usize, now: Stamp, ordinal: u64, prompt: &str) {
+        self.drop_timers(ix);
+        let Some(thread) = self.threads.get_mut(ix) else {
+            return;
+        };
+        thread.work = Some(Work::new(ordinal, Script::of(prompt)));
+        let warm = thread.session.as_ref().is_some_and(|session| session.status == "ready");
+        let instance = thread.app.provider_instance_id.clone();
+        if !self.options.is_ready(&instance) {
+            return;
+        }
+        let wait = if warm {
+            self.options.timing.warm_start
+        } else {
+            self.options.timing.cold_start
+        };
+        self.set_timer(ix, now.after(wait), Next::Attach);
+    }
+
+    /// A launched run shows `preparing` first.
+    pub(crate) fn prepare_run(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        message: NewMessage,
+        workspace: Value,
+        source: &Source,
+    ) {
+        let prompt = message.text.clone();
+        self.add_run(ix, now, message, Beginning::Prepare, source);
+        let Some(run) = self.threads.get(ix).and_then(|thread| thread.runs.last()).cloned() else {
+            return;
+        };
+        let mut item = self.item(ix, now, &run, preparation_item(&self.driver(&run.provider_instance_id), &run.id), "running");
+        item.title = Some("Preparing workspace".to_owned());
+        item.body = ItemBody::CommandExecution {
+            input: "Preparing workspace".to_owned(),
+            output: None,
+            exit_code: None,
+        };
+        self.log_item(ix, now, source, false, item);
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.work = Some(Work::new(run.ordinal, Script::of(&prompt)));
+            thread.workspace = Some(workspace);
+        }
+        let at = now.after(self.options.timing.prepare);
+        self.set_timer(ix, at, Next::Prepared);
+    }
+
+    /// The workspace is there, or cannot be made.
+    pub(crate) fn finish_preparing(&mut self, ix: usize, now: Stamp) {
+        let Some(thread) = self.threads.get_mut(ix) else {
+            return;
+        };
+        let workspace = thread.workspace.take().unwrap_or_default();
+        let Some(run) = thread.active().filter(|run| run.status == RunStatus::Preparing).cloned() else {
+            return;
+        };
+        let source = Source::Command(format!("command:effect:workspace.prepare:{}", run.id));
+        let is_worktree = text(&workspace, "type") == "worktree";
+        let known = self
+            .options
+            .branches
+            .iter()
+            .any(|branch| branch == text(&workspace, "baseRef"));
+        let ready = !is_worktree || known;
+        if is_worktree && known {
+            let branch = match text(&workspace, "branch") {
+                "" => format!("t3/{}", self.uuids.next()),
+                branch => branch.to_owned(),
+            };
+            let path = format!("{}/worktrees/proj/{}", self.options.home, branch.replace('/', "-"));
+            if let Some(thread) = self.threads.get_mut(ix) {
+                thread.app.branch = Some(branch);
+                thread.app.worktree_path = Some(path);
+            }
+            self.log_thread(ix, now, &source, "thread.metadata-updated");
+        }
+        self.close_preparation(ix, now, &run, ready, &source);
+        if !ready {
+            self.fail_run(ix, now, &run, "unknown", "Workspace preparation failed.", None, &source);
+            return;
+        }
+        self.add_scope(ix, now, &run, &source);
+        self.change_root(ix, now, &run, &source, |node, scope| {
+            node.checkpoint_scope_id = Some(scope);
+        });
+        let prompt = self.prompt_of(ix, &run);
+        self.leave_preparing(ix, now, &run, &source);
+        self.start_soon(ix, now, run.ordinal, &prompt);
+    }
+
+    fn close_preparation(&mut self, ix: usize, now: Stamp, run: &Run, ready: bool, source: &Source) {
+        let id = preparation_item(&self.driver(&run.provider_instance_id), &run.id);
+        let Some(mut item) = self
+            .threads
+            .get(ix)
+            .and_then(|thread| thread.items.iter().find(|item| item.id == id))
+            .cloned()
+        else {
+            return;
+        };
+        item.status = if ready { "completed" } else { "failed" };
+        item.title = Some(if ready { "Workspace ready" } else { "Workspace preparation failed" }.to_owned());
+        item.completed_at = Some(now);
+        item.updated_at = now;
+        item.body = ItemBody::CommandExecution {
+            input: "Preparing workspace".to_owned(),
+            output: Some(if ready {
+                "Workspace preparation completed."
+            } else {
+                "Workspace preparation failed."
+            }),
+            exit_code: Some(i64::from(!ready)),
+        };
+        self.log_item(ix, now, source, false, item);
+    }
+
+    fn leave_preparing(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) -> u64 {
+        self.log_provider_thread(ix, now, source, Place::default(), |_| {});
+        self.change_attempt(ix, now, run, source, |_| {});
+        self.change_run(ix, now, run.ordinal, source, |run| run.status = RunStatus::Starting)
+    }
+
+    /// The text that a run was asked with.
+    pub(crate) fn prompt_of(&self, ix: usize, run: &Run) -> String {
+        self.threads
+            .get(ix)
+            .and_then(|thread| {
+                thread
+                    .messages
+                    .iter()
+                    .find(|message| message.id == run.user_message_id)
+            })
+            .map(|message| message.text.clone())
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn release_prepared(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        command: &Value,
+        source: &Source,
+    ) -> Result<u64, Refusal> {
+        let id = text(command, "runId");
+        let Some(run) = self
+            .threads
+            .get(ix)
+            .and_then(|thread| thread.run(id))
+            .filter(|run| run.status == RunStatus::Preparing)
+            .cloned()
+        else {
+            return Err(Refusal::dispatch(command, format!("Run {id} is not preparing.")));
+        };
+        self.add_scope(ix, now, &run, source);
+        self.change_root(ix, now, &run, source, |node, scope| {
+            node.checkpoint_scope_id = Some(scope);
+        });
+        let last = self.leave_preparing(ix, now, &run, source);
+        let prompt = self.prompt_of(ix, &run);
+        self.start_soon(ix, now, run.ordinal, &prompt);
+        Ok(last)
+    }
+}
+
+fn preparation_item(driver: &str, run: &str) -> String {
+    names::native_item("turn-item", driver, &format!("workspace-preparation:{run}"))
+}
+
+/// The provider's name for the conversation of a thread.
+pub(crate) fn native_thread(driver: &str, native: &str) -> NativeRef {
+    NativeRef {
+        driver: driver.to_owned(),
+        native_id: native.to_owned(),
+        strength: "strong",
+    }
+}

@@ -1,0 +1,402 @@
+//! The agent at work: it says, runs tools, sleeps, and ends its turn.
+
+use super::agent::{OpenTool, Script, Work, outcome};
+use super::entities::{
+    ChangedFile, Checkpoint, Item, ItemBody, Message, NativeRef, Node, Run, RunStatus, Turn,
+};
+use super::events::{Place, Source};
+use super::names;
+use super::stamp::Stamp;
+use super::{Model, Next};
+
+/// How a turn ends.
+#[derive(Clone, Debug)]
+pub(crate) enum TurnEnd {
+    Completed,
+    Failed(String),
+    Cancelled,
+}
+
+impl Model {
+    pub(crate) fn work_mut(&mut self, ix: usize) -> Option<&mut Work> {
+        self.threads.get_mut(ix).and_then(|thread| thread.work.as_mut())
+    }
+
+    pub(crate) fn begin_turn(&mut self, ix: usize, now: Stamp) {
+        let Some(run) = self.working_run(ix) else {
+            return;
+        };
+        let driver = self.driver(&run.provider_instance_id);
+        let Some(thread) = self.threads.get_mut(ix) else {
+            return;
+        };
+        let ordinal = u64::try_from(thread.turns.len()).unwrap_or(u64::MAX).saturating_add(1);
+        let native = format!("{}:turn:{ordinal}", thread.native);
+        let turn = Turn {
+            id: names::provider_turn(&driver, &native),
+            provider_thread_id: run.provider_thread_id.clone(),
+            node_id: run.root_node_id.clone(),
+            run_attempt_id: run.active_attempt_id.clone(),
+            native_turn_ref: NativeRef {
+                driver,
+                native_id: native,
+                strength: "weak",
+            },
+            ordinal,
+            status: "running",
+            started_at: now,
+            completed_at: None,
+        };
+        thread.changed.clear();
+        if let Some(work) = thread.work.as_mut() {
+            work.turn = Some(turn.id.clone());
+        }
+        self.log_turn(ix, now, &run.id, turn);
+        self.touch_provider_thread(ix, now, &run);
+        self.set_timer(ix, now.after(self.options.timing.act), Next::Act);
+    }
+
+    fn touch_provider_thread(&mut self, ix: usize, now: Stamp, run: &Run) {
+        let place = Place {
+            run: Some(&run.id),
+            node: Some(&run.root_node_id),
+            driver: true,
+        };
+        self.log_provider_thread(ix, now, &Source::Session, place, |it| it.status = "active");
+    }
+
+    /// The agent does what its prompt said.
+    pub(crate) fn act(&mut self, ix: usize, now: Stamp) {
+        let Some(run) = self.working_run(ix) else {
+            return;
+        };
+        let Some(script) = self.work_mut(ix).map(|work| work.script.clone()) else {
+            return;
+        };
+        let asks = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| thread.app.runtime_mode == "approval-required");
+        match script {
+            Script::Empty => {}
+            Script::Say(text) => self.say_and_end(ix, now, &run, text, TurnEnd::Completed),
+            Script::Refuse => self.say_and_end(ix, now, &run, "I refuse".to_owned(), TurnEnd::Completed),
+            Script::Fail(reason) => {
+                self.say_and_end(ix, now, &run, "about to fail".to_owned(), TurnEnd::Failed(reason));
+            }
+            Script::Crash => {
+                let reason = "ACP transport operation call-rpc failed for method session/prompt.".to_owned();
+                self.say_and_end(ix, now, &run, "crashing now".to_owned(), TurnEnd::Failed(reason));
+            }
+            Script::Sleep(wait, seconds) => {
+                if let Some(work) = self.work_mut(ix) {
+                    work.partial = Some((format!("sleeping {seconds}s. "), now));
+                }
+                self.set_timer(ix, now.after(wait), Next::Wake);
+            }
+            Script::Tool => {
+                let tool = self.open_tool(ix, now, &run, "ls -la");
+                self.finish_tool(ix, now, &run, &tool, true);
+                self.say_and_end(ix, now, &run, "permission: not-asked".to_owned(), TurnEnd::Completed);
+            }
+            Script::Approve(commands) if asks => {
+                let tools: Vec<String> = commands
+                    .iter()
+                    .map(|command| self.open_tool(ix, now, &run, command))
+                    .collect();
+                for tool in &tools {
+                    self.ask_approval(ix, now, &run, tool, "command");
+                }
+            }
+            Script::Approve(commands) => {
+                for command in &commands {
+                    let tool = self.open_tool(ix, now, &run, command);
+                    self.finish_tool(ix, now, &run, &tool, true);
+                }
+                let said = format!("permission: {}", outcome("allow-always"));
+                self.say_and_end(ix, now, &run, said, TurnEnd::Completed);
+            }
+            Script::Edit { file, recorded } => {
+                let tool = self.open_tool(ix, now, &run, &file);
+                if asks {
+                    self.ask_approval(ix, now, &run, &tool, "file-change");
+                } else {
+                    self.finish_tool(ix, now, &run, &tool, true);
+                    let said = if recorded {
+                        format!("permission: {}", outcome("allow-always"))
+                    } else {
+                        format!("edited {file}")
+                    };
+                    self.say_and_end(ix, now, &run, said, TurnEnd::Completed);
+                }
+            }
+            Script::Ask(count) => self.ask_questions(ix, now, &run, count),
+        }
+    }
+
+    pub(crate) fn wake(&mut self, ix: usize, now: Stamp) {
+        let Some(run) = self.working_run(ix) else {
+            return;
+        };
+        if let Some((text, _)) = self.work_mut(ix).and_then(|work| work.partial.as_mut()) {
+            text.push_str("slept.");
+        }
+        self.flush_partial(ix, now, &run);
+        self.end_turn(ix, now, &run, TurnEnd::Completed);
+    }
+
+    pub(crate) fn say_and_end(&mut self, ix: usize, now: Stamp, run: &Run, text: String, end: TurnEnd) {
+        if let Some(work) = self.work_mut(ix) {
+            work.partial = Some((text, now));
+        }
+        self.flush_partial(ix, now, run);
+        self.end_turn(ix, now, run, end);
+    }
+
+    /// Text is buffered: one message when it is complete.
+    pub(crate) fn flush_partial(&mut self, ix: usize, now: Stamp, run: &Run) {
+        let driver = self.driver(&run.provider_instance_id);
+        let Some((native_thread, turn)) = self.threads.get(ix).and_then(|thread| {
+            let id = thread.work.as_ref()?.turn.clone()?;
+            let turn = thread.turns.iter().find(|turn| turn.id == id)?.clone();
+            Some((thread.native.clone(), turn))
+        }) else {
+            return;
+        };
+        let Some((text, said, since)) = self.work_mut(ix).and_then(|work| {
+            let (text, since) = work.partial.take()?;
+            let said = work.said;
+            work.said += 1;
+            Some((text, said, since))
+        }) else {
+            return;
+        };
+        let native = format!("{native_thread}:turn:{}:assistant:{said}", turn.ordinal);
+        let native_ref = NativeRef {
+            driver: driver.clone(),
+            native_id: native.clone(),
+            strength: "weak",
+        };
+        let node_id = names::native_item("node", &driver, &native);
+        let message_id = names::native_item("message", &driver, &native);
+        let node = Node {
+            native_item_ref: Some(native_ref.clone()),
+            ..agent_node(run, &turn, node_id.clone(), "assistant_message", "completed", since, Some(now))
+        };
+        self.log_node(ix, now, &Source::Session, true, node);
+        let message = Message {
+            created_by: "agent",
+            creation_source: "provider".to_owned(),
+            id: message_id.clone(),
+            thread_id: run.thread_id.clone(),
+            run_id: run.id.clone(),
+            node_id: node_id.clone(),
+            role: "assistant",
+            text: text.clone(),
+            attachments: serde_json::json!([]),
+            streaming: false,
+            created_at: since,
+            updated_at: now,
+        };
+        self.log_message(ix, now, &Source::Session, true, message);
+        let mut item = self.item(ix, now, run, names::native_item("turn-item", &driver, &native), "completed");
+        item.node_id = node_id;
+        item.provider_turn_id = Some(turn.id);
+        item.native_item_ref = Some(native_ref);
+        item.started_at = since;
+        item.completed_at = Some(now);
+        item.body = ItemBody::AssistantMessage {
+            message_id,
+            text,
+            streaming: false,
+        };
+        self.log_item(ix, now, &Source::Session, true, item);
+    }
+
+    /// Logs the end of the provider's turn, if it had begun.
+    pub(crate) fn finish_provider_turn(&mut self, ix: usize, now: Stamp, run: &Run, status: &'static str) {
+        let turn = self.threads.get(ix).and_then(|thread| {
+            let id = thread.work.as_ref()?.turn.as_deref()?;
+            thread.turns.iter().find(|turn| turn.id == id).cloned()
+        });
+        if let Some(mut turn) = turn {
+            turn.status = status;
+            turn.completed_at = Some(now);
+            self.log_turn(ix, now, &run.id, turn);
+        }
+    }
+
+    pub(crate) fn end_turn(&mut self, ix: usize, now: Stamp, run: &Run, end: TurnEnd) {
+        let status = match &end {
+            TurnEnd::Completed => "completed",
+            TurnEnd::Failed(_) => "failed",
+            TurnEnd::Cancelled => "cancelled",
+        };
+        self.finish_provider_turn(ix, now, run, status);
+        self.touch_provider_thread(ix, now, run);
+        match end {
+            TurnEnd::Completed => {
+                self.wait_for_checkpoint(ix, now, run);
+                return;
+            }
+            TurnEnd::Failed(reason) => {
+                let turn = self.work_mut(ix).and_then(|work| work.turn.clone());
+                self.fail_run(ix, now, run, "provider_error", &reason, turn.as_deref(), &Source::Server);
+            }
+            TurnEnd::Cancelled => {
+                self.end_run(ix, now, run, RunStatus::Cancelled, &Source::Server);
+            }
+        }
+        self.settle_provider_thread(ix, now);
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.work = None;
+        }
+        self.next_in_queue(ix, now);
+    }
+
+    /// Closes a turn that was cut short: what was said is kept, what was asked and begun is closed with it.
+    pub(crate) fn close_turn(&mut self, ix: usize, now: Stamp, status: &'static str) {
+        let Some(run) = self.working_run(ix) else {
+            return;
+        };
+        if self.work_mut(ix).is_none_or(|work| work.turn.is_none()) {
+            return;
+        }
+        self.flush_partial(ix, now, &run);
+        self.withdraw_requests(ix, now, &run);
+        let open: Vec<OpenTool> = self
+            .work_mut(ix)
+            .map(|work| work.tools.iter().filter(|tool| !tool.done).cloned().collect())
+            .unwrap_or_default();
+        for tool in open {
+            self.mark_tool(ix, now, &run, &tool.native, status, false);
+        }
+        self.finish_provider_turn(ix, now, &run, status);
+        self.touch_provider_thread(ix, now, &run);
+    }
+
+    /// The workspace as it is after the run.
+    pub(crate) fn capture(&mut self, ix: usize, now: Stamp) {
+        let Some(run) = self.working_run(ix) else {
+            return;
+        };
+        let source = Source::checkpoint(&run.id);
+        let before = run.ordinal - 1;
+        let known = self.threads.get(ix).is_some_and(|thread| {
+            thread
+                .checkpoints
+                .iter()
+                .any(|checkpoint| checkpoint.ordinal_within_scope == before)
+        });
+        if !known {
+            self.add_checkpoint(ix, now, &run, before, false, Vec::new(), &source);
+        }
+        let files = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.changed.clone())
+            .unwrap_or_default();
+        let checkpoint = self.add_checkpoint(ix, now, &run, run.ordinal, true, files.clone(), &source);
+        let driver = self.driver(&run.provider_instance_id);
+        let id = names::native_item("turn-item", &driver, &format!("checkpoint:{checkpoint}"));
+        let mut item = self.item(ix, now, &run, id, "completed");
+        item.completed_at = Some(now);
+        item.body = ItemBody::Checkpoint {
+            checkpoint_id: checkpoint.clone(),
+            scope_id: names::scope(&run.thread_id),
+            files,
+        };
+        self.log_item(ix, now, &source, true, item);
+        self.change_run(ix, now, run.ordinal, &source, |run| {
+            run.status = RunStatus::Completed;
+            run.completed_at = Some(now);
+            run.checkpoint_id = Some(checkpoint);
+        });
+        self.change_root(ix, now, &run, &source, |node, _| {
+            node.status = "completed";
+            node.completed_at = Some(now);
+        });
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.work = None;
+        }
+        self.next_in_queue(ix, now);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a checkpoint is told with all its circumstances")]
+    fn add_checkpoint(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        run: &Run,
+        ordinal: u64,
+        of_run: bool,
+        files: Vec<ChangedFile>,
+        source: &Source,
+    ) -> String {
+        let scope = names::scope(&run.thread_id);
+        let parent = of_run.then(|| names::checkpoint(&scope, ordinal.saturating_sub(1)));
+        let captured_at = if of_run { now } else { run.requested_at };
+        let checkpoint = Checkpoint {
+            id: names::checkpoint(&scope, ordinal),
+            thread_id: run.thread_id.clone(),
+            run_id: of_run.then(|| run.id.clone()),
+            node_id: run.root_node_id.clone(),
+            parent_checkpoint_id: parent,
+            ordinal_within_scope: ordinal,
+            app_run_ordinal: of_run.then_some(ordinal),
+            git_ref: format!("refs/t3/orchestration-v2/checkpoints/{}/ordinal/{ordinal}", names::encode(&scope)),
+            scope_id: scope,
+            status: "ready",
+            files,
+            captured_at,
+        };
+        let place = Place {
+            run: of_run.then_some(run.id.as_str()),
+            node: Some(&run.root_node_id),
+            driver: true,
+        };
+        self.log_event(ix, now, source, "checkpoint.captured", place, &checkpoint);
+        let id = checkpoint.id.clone();
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.checkpoints.push(checkpoint);
+        }
+        id
+    }
+}
+
+/// A node of something that the agent does.
+pub(crate) fn agent_node(
+    run: &Run,
+    turn: &Turn,
+    id: String,
+    kind: &'static str,
+    status: &'static str,
+    started_at: Stamp,
+    completed_at: Option<Stamp>,
+) -> Node {
+    Node {
+        id,
+        thread_id: run.thread_id.clone(),
+        run_id: run.id.clone(),
+        // What an agent did before a steer stays with the attempt that it did it in.
+        parent_node_id: Some(turn.node_id.clone()),
+        root_node_id: turn.node_id.clone(),
+        kind,
+        status,
+        counts_for_run: kind == "tool_call",
+        provider_thread_id: run.provider_thread_id.clone(),
+        provider_turn_id: Some(turn.id.clone()),
+        native_item_ref: None,
+        runtime_request_id: None,
+        checkpoint_scope_id: None,
+        started_at: Some(started_at),
+        completed_at,
+    }
+}
+
+/// An item of something that the agent does.
+pub(crate) fn of_turn(item: &mut Item, node_id: &str, turn: &Turn, native: NativeRef) {
+    node_id.clone_into(&mut item.node_id);
+    item.provider_turn_id = Some(turn.id.clone());
+    item.native_item_ref = Some(native);
+}
