@@ -26,7 +26,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-pub use commands::Refusal;
 pub use entities::RunStatus;
 pub use projects::{Project, ProjectError};
 pub use settings::{ModelOptions, Provider, ProviderModel, Timing};

@@ -1,6 +1,6 @@
 //! What clients read: the shell, projections, replays, searches; and what tests ask about.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -115,7 +115,36 @@ impl Model {
 
     /// The items for everything that happened after one sequence up to another: the newest state of each subject, in the order
     /// of its last event.
-    pub fn items_between(&self, after: u64, to: u64, archive: bool) -> Items {
+    pub fn items_between(&self, after: u64, to: u64) -> Items {
+        self.touched_between(after, to)
+            .into_iter()
+            .filter_map(|(sequence, subject)| match subject {
+                Subject::Thread(ix) => self.thread_item(ix, sequence),
+                Subject::Project(ix) => self.project_item(ix, sequence),
+            })
+            .collect()
+    }
+
+    /// The same for the archive, which hears of a thread that left only if it was there: `shown` holds those that are.
+    pub fn archive_items_between(&self, after: u64, to: u64, shown: &mut HashSet<usize>) -> Items {
+        let mut items = Items::new();
+        for (sequence, subject) in self.touched_between(after, to) {
+            let item = match subject {
+                Subject::Project(ix) => self.project_item(ix, sequence),
+                Subject::Thread(ix) => self.archive_item(ix, sequence, shown),
+            };
+            items.extend(item);
+        }
+        items
+    }
+
+    /// The places of the threads that lie in the archive.
+    pub fn archived(&self) -> HashSet<usize> {
+        let is_archived = |thread: &super::Thread| thread.app.archived_at.is_some() && thread.app.deleted_at.is_none();
+        (0..).zip(&self.threads).filter(|(_, thread)| is_archived(thread)).map(|(ix, _)| ix).collect()
+    }
+
+    fn touched_between(&self, after: u64, to: u64) -> Vec<(u64, Subject)> {
         let from = usize::try_from(after).unwrap_or(usize::MAX).min(self.log.len());
         let until = usize::try_from(to).unwrap_or(usize::MAX).min(self.log.len());
         let mut last: HashMap<Subject, u64> = HashMap::new();
@@ -125,31 +154,36 @@ impl Model {
         let mut order: Vec<(u64, Subject)> = last.into_iter().map(|(subject, sequence)| (sequence, subject)).collect();
         order.sort_unstable_by_key(|(sequence, _)| *sequence);
         order
-            .into_iter()
-            .filter_map(|(sequence, subject)| match subject {
-                Subject::Thread(ix) => self.thread_item(ix, sequence, archive),
-                Subject::Project(ix) => self.project_item(ix, sequence),
-            })
-            .collect()
     }
 
-    fn thread_item(&self, ix: usize, sequence: u64, archive: bool) -> Option<Box<RawValue>> {
+    fn thread_item(&self, ix: usize, sequence: u64) -> Option<Box<RawValue>> {
         let thread = self.threads.get(ix)?;
-        let archived = thread.app.archived_at.is_some();
-        let location = if archived { "archive" } else { "active" };
-        let id = &thread.app.id;
-        if archive && (!archived || thread.app.deleted_at.is_some()) {
-            return to_raw_value(&json!({"kind": "thread.removed", "sequence": sequence, "threadId": id})).ok();
-        }
+        let location = if thread.app.archived_at.is_some() { "archive" } else { "active" };
         if thread.app.deleted_at.is_some() {
+            let id = &thread.app.id;
             let removed = json!({"kind": "thread.removed", "sequence": sequence, "location": location, "threadId": id});
             return to_raw_value(&removed).ok();
         }
-        let row = to_raw_value(&thread.row(&self.words)).ok()?;
+        self.updated_item(ix, sequence, Some(location))
+    }
+
+    fn archive_item(&self, ix: usize, sequence: u64, shown: &mut HashSet<usize>) -> Option<Box<RawValue>> {
+        let thread = self.threads.get(ix)?;
+        if thread.app.archived_at.is_some() && thread.app.deleted_at.is_none() {
+            shown.insert(ix);
+            return self.updated_item(ix, sequence, None);
+        }
+        let was_there = shown.remove(&ix);
+        let removed = json!({"kind": "thread.removed", "sequence": sequence, "threadId": thread.app.id});
+        was_there.then(|| to_raw_value(&removed).ok()).flatten()
+    }
+
+    fn updated_item(&self, ix: usize, sequence: u64, location: Option<&'static str>) -> Option<Box<RawValue>> {
+        let row = to_raw_value(&self.threads.get(ix)?.row(&self.words)).ok()?;
         to_raw_value(&ThreadUpdated {
             kind: "thread.updated",
             sequence,
-            location: (!archive).then_some(location),
+            location,
             thread: &row,
         })
         .ok()
@@ -219,17 +253,9 @@ impl Model {
         }
     }
 
-    /// The bounded read of newer servers: everything, since a simulated thread is never long.
-    pub fn bounded(&self, ix: usize) -> Option<Value> {
-        let thread = self.threads.get(ix)?;
-        let (sequence, projection) = self.projection(ix)?;
-        Some(json!({
-            "snapshotSequence": sequence,
-            "projection": projection,
-            "historyCursor": null,
-            "hasMoreHistory": false,
-            "latestLocalTurnOrdinal": thread.runs.last().map(|run| run.ordinal),
-        }))
+    /// The ordinal of a thread's newest run.
+    pub fn latest_ordinal(&self, ix: usize) -> Option<u64> {
+        self.threads.get(ix)?.runs.last().map(|run| run.ordinal)
     }
 
     /// Threads whose title or messages hold a text, whatever its case.
@@ -268,6 +294,11 @@ impl Model {
             "projects": live.map(super::Project::to_json).collect::<Vec<_>>(),
             "updatedAt": updated.to_string(),
         })
+    }
+
+    /// The id of a thread.
+    pub fn thread_id(&self, ix: usize) -> Option<&str> {
+        self.threads.get(ix).map(|thread| thread.app.id.as_str())
     }
 
     /// How many threads were ever made.

@@ -1,0 +1,217 @@
+//! The remote procedures: what each is called, which schema and scope it wants, and what it answers.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::protocol::rpc::{Cause, Exit};
+
+use super::auth::{OPERATE, READ, Session};
+use super::describe;
+use super::host::Host;
+use super::model::ProjectError;
+use super::streams::{Ask, ShellStream, Stream, ThreadStream};
+use super::validate::{Shape, check};
+
+/// What a call comes to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// An end.
+    Done(Exit),
+    /// The end of a command, whose answer a fault may lose.
+    Command(Exit),
+    /// A stream, which ends only by an interrupt.
+    Stream(Stream),
+}
+
+/// A procedure.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Procedure {
+    Dispatch,
+    Launch,
+    Shell,
+    ArchivedShell,
+    Thread,
+    Projection,
+    ArchivedSnapshot,
+    Search,
+    TurnDiff,
+    Projects,
+    Config,
+    Probe,
+    Terminal,
+}
+
+/// Name, procedure, schema of the payload, scope.
+const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
+    ("orchestration.dispatchCommand", Procedure::Dispatch, Shape::Tagged("Command"), Some(OPERATE)),
+    ("orchestration.launchThread", Procedure::Launch, Shape::Definition("ThreadLaunchInput"), Some(OPERATE)),
+    ("orchestration.subscribeShell", Procedure::Shell, Shape::Definition("SubscribeShellInput"), Some(READ)),
+    (
+        "orchestration.subscribeArchivedShell",
+        Procedure::ArchivedShell,
+        Shape::Definition("SubscribeShellInput"),
+        Some(READ),
+    ),
+    ("orchestration.subscribeThread", Procedure::Thread, Shape::Definition("SubscribeThreadInput"), Some(READ)),
+    ("orchestration.getThreadProjection", Procedure::Projection, Shape::Texts(&["threadId"]), Some(READ)),
+    ("orchestration.getArchivedShellSnapshot", Procedure::ArchivedSnapshot, Shape::Texts(&[]), Some(READ)),
+    ("orchestration.searchThreads", Procedure::Search, Shape::Texts(&["query"]), Some(READ)),
+    ("orchestration.getTurnDiff", Procedure::TurnDiff, Shape::Texts(&["threadId"]), Some(READ)),
+    ("projects.mutate", Procedure::Projects, Shape::Tagged("ProjectMutation"), Some(OPERATE)),
+    ("server.getConfig", Procedure::Config, Shape::Texts(&[]), None),
+    ("server.probe", Procedure::Probe, Shape::Texts(&[]), None),
+    (
+        "terminal.open",
+        Procedure::Terminal,
+        Shape::Texts(&["threadId", "terminalId", "cwd"]),
+        Some("terminal:operate"),
+    ),
+];
+
+fn success(value: &impl Serialize) -> Exit {
+    Exit::success(value).unwrap_or_else(|error| die(&error.to_string()))
+}
+
+fn fail(error: &impl Serialize) -> Exit {
+    Exit::fail(error).unwrap_or_else(|error| die(&error.to_string()))
+}
+
+/// A failure that the procedure does not declare.
+fn die(words: &str) -> Exit {
+    Exit::die(words).unwrap_or(Exit::Failure(Vec::new()))
+}
+
+/// The end of a call that its client interrupted.
+pub(crate) fn interrupted(fiber: u64) -> Exit {
+    Exit::Failure(vec![Cause::Interrupt { fiber_id: Some(fiber) }])
+}
+
+/// Calls a procedure. The payload is judged before the scope.
+pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
+    let Some((_, procedure, shape, scope)) = PROCEDURES.iter().find(|(name, ..)| *name == tag) else {
+        return Outcome::Done(die(&format!("Unknown request tag: {tag}")));
+    };
+    if let Err(words) = check(*shape, payload, host.gate) {
+        return Outcome::Done(die(&words));
+    }
+    if let Some(scope) = scope.filter(|scope| !session.may(scope)) {
+        return Outcome::Done(fail(&json!({
+            "_tag": "EnvironmentAuthorizationError",
+            "message": format!("The authenticated token is missing required scope: {scope}."),
+            "requiredScope": scope,
+        })));
+    }
+    let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default();
+    match procedure {
+        Procedure::Dispatch => Outcome::Command(dispatch(host, payload)),
+        Procedure::Launch => Outcome::Command(launch(host, payload)),
+        Procedure::Shell => Outcome::Stream(Stream::Shell(ShellStream::open(host, false, Ask::of(payload)))),
+        Procedure::ArchivedShell => Outcome::Stream(Stream::Shell(ShellStream::open(host, true, Ask::of(payload)))),
+        Procedure::Thread => match ThreadStream::open(host, text("threadId"), Ask::of(payload)) {
+            Some(stream) => Outcome::Stream(Stream::Thread(stream)),
+            None => Outcome::Done(fail(&no_projection(text("threadId")))),
+        },
+        Procedure::Projection => Outcome::Done(projection(host, text("threadId"))),
+        Procedure::ArchivedSnapshot => Outcome::Done(success(&host.read().model.archived_shell())),
+        Procedure::Search => Outcome::Done(success(&host.read().model.search(text("query")))),
+        // Only its failure was ever seen, and there are no diffs here.
+        Procedure::TurnDiff => Outcome::Done(fail(&json!({
+            "_tag": "OrchestrationV2GetTurnDiffError",
+            "message": "Failed to load the turn diff.",
+        }))),
+        Procedure::Projects => Outcome::Done(mutate(host, payload)),
+        Procedure::Config => Outcome::Done(config(host)),
+        Procedure::Probe => Outcome::Done(success(&json!({}))),
+        Procedure::Terminal => Outcome::Done(die("Terminals are not simulated.")),
+    }
+}
+
+fn dispatch(host: &Host, command: &Value) -> Exit {
+    let outcome = host.change(|state, now| {
+        state.received.push(command.clone());
+        state.model.handle_command(now, command)
+    });
+    match outcome {
+        Ok(sequence) => success(&json!({ "sequence": sequence })),
+        Err(refusal) => fail(&refusal.to_json()),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Launched<'a> {
+    thread_id: &'a str,
+    projection: &'a serde_json::value::RawValue,
+    resumed: bool,
+}
+
+fn launch(host: &Host, input: &Value) -> Exit {
+    let outcome = host.change(|state, now| {
+        state.received.push(input.clone());
+        let (ix, resumed) = state.model.handle_launch(now, input)?;
+        let id = state.model.thread_id(ix).unwrap_or_default().to_owned();
+        Ok::<_, Value>((id, state.model.projection(ix), resumed))
+    });
+    match outcome {
+        Ok((thread_id, Some((_, projection)), resumed)) => success(&Launched {
+            thread_id: &thread_id,
+            projection: &projection,
+            resumed,
+        }),
+        Ok((thread_id, None, _)) => fail(&no_projection(&thread_id)),
+        Err(error) => fail(&error),
+    }
+}
+
+fn no_projection(thread: &str) -> Value {
+    json!({
+        "_tag": "OrchestrationV2GetThreadProjectionError",
+        "threadId": thread,
+        "message": format!("Failed to load orchestration V2 thread {thread}"),
+        "cause": {
+            "name": "OrchestratorProjectionError",
+            "message": format!("Failed to load orchestration projection for thread {thread}."),
+            "cause": {
+                "name": "ProjectionStoreThreadNotFoundError",
+                "message": format!("No orchestration projection exists for thread {thread}."),
+            },
+        },
+    })
+}
+
+fn projection(host: &Host, thread: &str) -> Exit {
+    let state = host.read();
+    let found = state.model.find(thread).and_then(|ix| state.model.projection(ix));
+    match found {
+        Some((_, projection)) => success(&projection),
+        None => fail(&no_projection(thread)),
+    }
+}
+
+fn mutate(host: &Host, mutation: &Value) -> Exit {
+    match host.change(|state, now| state.model.handle_project(now, mutation, true)) {
+        Ok(project) => success(&project),
+        Err(error) => fail(&json!({
+            "_tag": "ProjectMutationError",
+            "message": project_words(error, mutation),
+        })),
+    }
+}
+
+fn project_words(error: ProjectError, mutation: &Value) -> String {
+    let text = |field: &str| mutation.get(field).and_then(Value::as_str).unwrap_or_default();
+    match error {
+        ProjectError::RootTaken => format!("Another project uses {}.", text("workspaceRoot")),
+        ProjectError::NoFolder => format!("There is no folder {}.", text("workspaceRoot")),
+        ProjectError::NotFound => "Project not found.".to_owned(),
+        ProjectError::NotEmpty => format!("Project {} is not empty.", text("projectId")),
+    }
+}
+
+fn config(host: &Host) -> Exit {
+    let state = host.read();
+    let cwd = state.model.roots().into_iter().next().unwrap_or_default();
+    success(&describe::config(state.model.options(), &host.label, &cwd, Host::now()))
+}

@@ -1,0 +1,110 @@
+//! What can go wrong with a machine, on demand: for tests of everything that talks to one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::host::Host;
+use super::model::Model;
+
+/// Breaks a simulated server, and mends it.
+#[derive(Clone, Debug)]
+pub struct Faults {
+    host: Arc<Host>,
+}
+
+/// A database as it was, to be put back later: a restored backup.
+#[derive(Clone, Debug)]
+pub struct Backup(Box<Model>);
+
+impl Faults {
+    pub(crate) fn new(host: Arc<Host>) -> Self {
+        Self { host }
+    }
+
+    /// Cuts every socket without a close frame, as a killed process does. New ones are welcome.
+    pub fn drop_sockets(&self) {
+        self.host.cut_sockets();
+    }
+
+    /// Stops answering anything, sockets and requests alike, as a stopped process does; or goes on where it stopped.
+    pub fn hang(&self, on: bool) {
+        self.host.switches.hang.send_replace(on);
+    }
+
+    /// Lets every answer wait so long; zero ends it.
+    pub fn delay(&self, wait: Duration) {
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.host.switches.delay_ms.store(millis, Ordering::Relaxed);
+    }
+
+    /// Applies the next command or launch, and never answers it; with `cut` its socket goes as well.
+    pub fn lose_next_answer(&self, cut: bool) {
+        self.host.switches.lose_socket.store(cut, Ordering::Relaxed);
+        self.host.switches.lose_answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives the machine another database: a new environment id, the same projects, no threads.
+    pub fn fresh_database(&self, environment_id: &str) {
+        self.host.change(|state, now| {
+            let mut options = state.model.options().clone();
+            environment_id.clone_into(&mut options.environment_id);
+            let projects = state.model.project_list(now);
+            let mut model = Model::new(options);
+            for project in projects.get("projects").and_then(Value::as_array).into_iter().flatten() {
+                let mut create = project.clone();
+                create["type"] = json!("project.create");
+                create["commandId"] = json!(format!("fresh-{environment_id}-{}", project["id"]));
+                create["projectId"] = project["id"].clone();
+                let _ = model.handle_project(now, &create, true);
+            }
+            state.model = model;
+        });
+        self.host.cut_sockets();
+    }
+
+    /// Keeps the database as it is now.
+    pub fn backup(&self) -> Backup {
+        Backup(Box::new(self.host.read().model.clone()))
+    }
+
+    /// Puts an older database back, under the same environment id.
+    pub fn restore(&self, backup: Backup) {
+        self.host.change(|state, _| state.model = *backup.0);
+        self.host.cut_sockets();
+    }
+
+    /// A bearer is no longer good. Open sockets stay open.
+    pub fn revoke_token(&self, token: &str) {
+        self.host.change(|state, now| state.auth.revoke(token, now));
+    }
+
+    /// Issues a bearer with these scopes; all of them where none is named.
+    pub fn issue_token(&self, scopes: &[&str]) -> String {
+        self.host
+            .change(|state, now| state.auth.issue(scopes, Some("simulated"), now))
+    }
+
+    /// Makes a pairing code that lives so long.
+    pub fn pairing_code(&self, life: Duration) -> String {
+        self.host.change(|state, now| state.auth.pairing_code(life, now))
+    }
+
+    /// Pushes an item into every open shell stream, whatever it says.
+    pub fn push_shell_item(&self, item: Value) {
+        let _ = self.host.raw.send(item);
+    }
+
+    /// Sends `other` wherever a run's status is `own`, as a newer server with more words might.
+    pub fn rename_status(&self, own: &str, other: &str) {
+        self.host.change(|state, _| state.model.set_word(own, other));
+    }
+
+    /// Switches a provider instance off or on.
+    pub fn set_provider_enabled(&self, instance: &str, enabled: bool) {
+        self.host
+            .change(|state, _| state.model.set_provider_enabled(instance, enabled));
+    }
+}

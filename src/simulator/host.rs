@@ -1,0 +1,170 @@
+//! What the tasks of a simulated server share: the model behind its lock, credentials, the clock, and the faults that are on.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::{Notify, broadcast, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::auth::Auth;
+use super::model::{Model, Stamp};
+
+/// How many raw items may wait for a slow stream.
+const RAW_BACKLOG: usize = 256;
+
+/// What the lock guards. It is never held across an await.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub model: Model,
+    pub auth: Auth,
+    /// Every command that was received, for tests that count.
+    pub received: Vec<Value>,
+}
+
+/// The faults that are on.
+#[derive(Debug)]
+pub(crate) struct Switches {
+    /// Nothing is answered while it is on; sockets stay open.
+    pub hang: watch::Sender<bool>,
+    /// Every answer waits so many milliseconds.
+    pub delay_ms: AtomicU64,
+    /// The answers of so many next commands are lost.
+    pub lose_answers: AtomicU64,
+    /// With the lost answer the socket goes.
+    pub lose_socket: AtomicBool,
+}
+
+/// A simulated server's shared part.
+#[derive(Debug)]
+pub(crate) struct Host {
+    state: Mutex<State>,
+    /// The newest sequence.
+    head: watch::Sender<u64>,
+    /// A timer may have come nearer.
+    wake: Notify,
+    /// Items to push into every shell stream as they are.
+    pub raw: broadcast::Sender<Value>,
+    pub switches: Switches,
+    /// Ends every open socket at once, without a close frame.
+    sockets: Mutex<CancellationToken>,
+    fibers: AtomicU64,
+    /// The version gate is on.
+    pub gate: bool,
+    /// What people call the machine.
+    pub label: String,
+}
+
+impl Host {
+    pub(crate) fn new(model: Model, auth: Auth, gate: bool, label: String) -> Self {
+        let head = watch::Sender::new(model.head());
+        Self {
+            state: Mutex::new(State {
+                model,
+                auth,
+                received: Vec::new(),
+            }),
+            head,
+            wake: Notify::new(),
+            raw: broadcast::Sender::new(RAW_BACKLOG),
+            switches: Switches {
+                hang: watch::Sender::new(false),
+                delay_ms: AtomicU64::new(0),
+                lose_answers: AtomicU64::new(0),
+                lose_socket: AtomicBool::new(false),
+            },
+            sockets: Mutex::new(CancellationToken::new()),
+            fibers: AtomicU64::new(1000),
+            gate,
+            label,
+        }
+    }
+
+    pub(crate) fn now() -> Stamp {
+        Stamp::new(Timestamp::now())
+    }
+
+    /// Reads.
+    pub(crate) fn read(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes something, and tells those who watch.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State, Stamp) -> T) -> T {
+        let now = Self::now();
+        let mut state = self.read();
+        // What was due before comes before.
+        state.model.handle_timeout(now);
+        let result = change(&mut state, now);
+        let head = state.model.head();
+        drop(state);
+        self.head.send_replace(head);
+        self.wake.notify_one();
+        result
+    }
+
+    pub(crate) fn watch_head(&self) -> watch::Receiver<u64> {
+        self.head.subscribe()
+    }
+
+    /// Lets time pass, until the task is dropped.
+    pub(crate) async fn drive(&self) {
+        loop {
+            let due = self.read().model.poll_timeout();
+            match due {
+                None => self.wake.notified().await,
+                Some(at) => {
+                    let wait = at.wait_from(Self::now());
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        () = self.wake.notified() => {}
+                    }
+                }
+            }
+            let mut state = self.read();
+            state.model.handle_timeout(Self::now());
+            let head = state.model.head();
+            drop(state);
+            self.head.send_if_modified(|known| std::mem::replace(known, head) != head);
+        }
+    }
+
+    /// The token that ends a socket opened now.
+    pub(crate) fn socket_token(&self) -> CancellationToken {
+        self.sockets
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .child_token()
+    }
+
+    /// Cuts every socket, as a killed server does.
+    pub(crate) fn cut_sockets(&self) {
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *sockets, CancellationToken::new()).cancel();
+    }
+
+    /// The number of the next fiber, as interrupts name them.
+    pub(crate) fn fiber(&self) -> u64 {
+        self.fibers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Waits as the faults demand before anything is answered.
+    pub(crate) async fn hold(&self) {
+        // The sender lives as long as we do.
+        let _ = self.switches.hang.subscribe().wait_for(|on| !on).await;
+        let delay = self.switches.delay_ms.load(Ordering::Relaxed);
+        if delay > 0 {
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+        }
+    }
+
+    /// Whether the answer of this command is lost, and whether its socket goes with it.
+    pub(crate) fn loses_answer(&self) -> Option<bool> {
+        let left = &self.switches.lose_answers;
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+            .ok()
+            .map(|_| self.switches.lose_socket.load(Ordering::Relaxed))
+    }
+}

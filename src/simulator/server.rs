@@ -1,0 +1,255 @@
+//! Starting, stopping and restarting a simulated server on its port.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::auth::Auth;
+use super::faults::Faults;
+use super::host::Host;
+use super::http;
+use super::model::{Model, ModelOptions, RunOutline};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// How long a stopping server waits for its connections.
+const STOP_WAIT: Duration = Duration::from_millis(500);
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct SimulatorOptions {
+    /// Where to listen; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// The one good bearer; without it any is taken.
+    pub token: Option<String>,
+    /// Behaves as servers with the version gate do; otherwise as the recorded build.
+    pub gate: bool,
+    /// What people call the machine.
+    pub label: String,
+    /// What the server is: its name, its providers, its pace.
+    pub model: ModelOptions,
+    /// Makes the project `t3-smoke`.
+    pub smoke_project: bool,
+}
+
+impl Default for SimulatorOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            token: None,
+            gate: false,
+            label: "vm".to_owned(),
+            model: ModelOptions::recorded(),
+            smoke_project: true,
+        }
+    }
+}
+
+/// Why a simulated server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulatorError {
+    /// The address is taken or not ours.
+    #[error("the simulator cannot listen on {address}: {source}. Choose another port, or stop what listens there")]
+    Listen {
+        /// Where it was to listen.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A simulated server that runs. Dropping it stops it.
+#[derive(Debug)]
+pub struct Simulator {
+    host: Arc<Host>,
+    addr: SocketAddr,
+    listening: Mutex<Option<Listening>>,
+    driver: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Listening {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.driver.abort();
+        self.host.cut_sockets();
+        if let Some(listening) = self.listening.get_mut().take() {
+            listening.task.abort();
+        }
+    }
+}
+
+impl Simulator {
+    /// Starts a server.
+    pub async fn start(options: SimulatorOptions) -> Result<Self, SimulatorError> {
+        let now = Host::now();
+        let mut model = Model::new(ModelOptions {
+            newer: options.gate,
+            ..options.model
+        });
+        if options.smoke_project {
+            let smoke = json!({
+                "type": "project.create",
+                "commandId": "simulator:t3-smoke",
+                "projectId": "project-t3-smoke",
+                "title": "t3-smoke",
+                "workspaceRoot": "/home/dev/t3-smoke",
+                "createWorkspaceRootIfMissing": true,
+                "defaultModelSelection": {"instanceId": "grok", "model": "grok-build"},
+            });
+            // The database is empty: nothing is in its way.
+            let _ = model.handle_project(now, &smoke, true);
+        }
+        let auth = Auth::new(options.token.as_deref(), now);
+        let host = Arc::new(Host::new(model, auth, options.gate, options.label));
+        let (addr, listening) = listen(&host, options.listen)?;
+        let driver = tokio::spawn({
+            let host = host.clone();
+            async move { host.drive().await }
+        });
+        Ok(Self {
+            host,
+            addr,
+            listening: Mutex::new(Some(listening)),
+            driver,
+        })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Its base URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// What can be broken.
+    pub fn faults(&self) -> Faults {
+        Faults::new(self.host.clone())
+    }
+
+    /// Refuses connections and cuts those that are there; the database stays.
+    pub async fn stop(&self) {
+        self.host.cut_sockets();
+        if let Some(listening) = self.listening.lock().await.take() {
+            listening.stop.cancel();
+            let abort = listening.task.abort_handle();
+            if tokio::time::timeout(STOP_WAIT, listening.task).await.is_err() {
+                abort.abort();
+            }
+        }
+    }
+
+    /// Listens again on the same port after [`Simulator::stop`], as if it had only been out of reach: nothing is cancelled.
+    pub async fn resume(&self) -> Result<(), SimulatorError> {
+        let mut listening = self.listening.lock().await;
+        if listening.is_none() {
+            let (_, new) = listen(&self.host, self.addr)?;
+            *listening = Some(new);
+        }
+        Ok(())
+    }
+
+    /// Dies and comes up again with the database that it had: what ran, waited or asked is over.
+    pub async fn restart(&self) -> Result<(), SimulatorError> {
+        self.stop().await;
+        self.host.change(|state, now| state.model.handle_restart(now));
+        self.resume().await
+    }
+
+    /// Makes so many idle threads at once, in the smoke project, and tells their ids.
+    pub fn seed_threads(&self, count: usize) -> Vec<String> {
+        self.host.change(|state, now| {
+            let from = state.model.thread_count();
+            (from..from + count)
+                .map(|number| {
+                    let id = format!("seed-{number}");
+                    let create = json!({
+                        "type": "thread.create",
+                        "commandId": format!("seed-command-{number}"),
+                        "threadId": id,
+                        "projectId": "project-t3-smoke",
+                        "title": format!("Seeded thread {number}"),
+                        "modelSelection": {"instanceId": "grok", "model": "grok-build"},
+                        "runtimeMode": "full-access",
+                        "interactionMode": "default",
+                        "branch": null,
+                        "worktreePath": null,
+                        "createdBy": "user",
+                        "creationSource": "web",
+                    });
+                    let _ = state.model.handle_command(now, &create);
+                    id
+                })
+                .collect()
+        })
+    }
+
+    /// How many threads were ever made.
+    pub fn thread_count(&self) -> usize {
+        self.host.read().model.thread_count()
+    }
+
+    /// Every run that was ever made, thread by thread.
+    pub fn runs(&self) -> Vec<RunOutline> {
+        self.host.read().model.runs()
+    }
+
+    /// Every command and launch that was received and fit its schema, repetitions included.
+    pub fn received(&self) -> Vec<Value> {
+        self.host.read().received.clone()
+    }
+
+    /// The newest sequence.
+    pub fn head(&self) -> u64 {
+        self.host.read().model.head()
+    }
+
+    /// A thread's projection, as a read shows it.
+    pub fn projection(&self, thread: &str) -> Option<Value> {
+        let state = self.host.read();
+        let (_, raw) = state.model.projection(state.model.find(thread)?)?;
+        serde_json::from_str(raw.get()).ok()
+    }
+}
+
+fn listen(host: &Arc<Host>, address: SocketAddr) -> Result<(SocketAddr, Listening), SimulatorError> {
+    let failed = |source| SimulatorError::Listen { address, source };
+    let listener = bind(address).map_err(failed)?;
+    let addr = listener.local_addr().map_err(failed)?;
+    let stop = CancellationToken::new();
+    let app = http::router(host.clone());
+    // Small answers must not wait for the acknowledgement of the one before.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let stopped = stop.clone().cancelled_owned();
+    let task = tokio::spawn(async move {
+        let _ = axum::serve(listener, app).with_graceful_shutdown(stopped).await;
+    });
+    Ok((addr, Listening { stop, task }))
+}
+
+/// Binds so that a restart gets the same port at once.
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
