@@ -286,15 +286,24 @@ mod tests {
         let mut auth = Auth::new(Some("good"), now());
         let (ticket, _) = auth.ticket("good", now());
         assert_eq!(auth.redeem(&ticket, now()), Ok("good".to_owned()));
-        assert_eq!(auth.redeem(&ticket, now().after(Duration::from_secs(290))), Ok("good".to_owned()));
-        assert_eq!(auth.redeem(&ticket, now().after(Duration::from_secs(305))), Err(AuthError::Invalid));
+        assert_eq!(
+            auth.redeem(&ticket, now().after(Duration::from_secs(290))),
+            Ok("good".to_owned())
+        );
+        assert_eq!(
+            auth.redeem(&ticket, now().after(Duration::from_secs(305))),
+            Err(AuthError::Invalid)
+        );
     }
 
     #[test]
     fn a_scope_beyond_the_grant_spends_the_code() {
         let mut auth = Auth::new(None, now());
         let code = auth.pairing_code(Duration::from_secs(60), now());
-        assert_eq!(auth.exchange(&code, Some(ACCESS_WRITE), None, now()), Err(ExchangeError::NotGranted));
+        assert_eq!(
+            auth.exchange(&code, Some(ACCESS_WRITE), None, now()),
+            Err(ExchangeError::NotGranted)
+        );
         assert_eq!(auth.exchange(&code, None, None, now()), Err(ExchangeError::Code));
     }
 
@@ -302,7 +311,10 @@ mod tests {
     fn an_unknown_scope_leaves_the_code_good() {
         let mut auth = Auth::new(None, now());
         let code = auth.pairing_code(Duration::from_secs(60), now());
-        assert_eq!(auth.exchange(&code, Some("nope"), None, now()), Err(ExchangeError::UnknownScope));
+        assert_eq!(
+            auth.exchange(&code, Some("nope"), None, now()),
+            Err(ExchangeError::UnknownScope)
+        );
         assert!(auth.exchange(&code, Some(READ), None, now()).is_ok());
     }
 

@@ -45,21 +45,66 @@ enum Procedure {
 
 /// Name, procedure, schema of the payload, scope.
 const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
-    ("orchestration.dispatchCommand", Procedure::Dispatch, Shape::Tagged("Command"), Some(OPERATE)),
-    ("orchestration.launchThread", Procedure::Launch, Shape::Definition("ThreadLaunchInput"), Some(OPERATE)),
-    ("orchestration.subscribeShell", Procedure::Shell, Shape::Definition("SubscribeShellInput"), Some(READ)),
+    (
+        "orchestration.dispatchCommand",
+        Procedure::Dispatch,
+        Shape::Tagged("Command"),
+        Some(OPERATE),
+    ),
+    (
+        "orchestration.launchThread",
+        Procedure::Launch,
+        Shape::Definition("ThreadLaunchInput"),
+        Some(OPERATE),
+    ),
+    (
+        "orchestration.subscribeShell",
+        Procedure::Shell,
+        Shape::Definition("SubscribeShellInput"),
+        Some(READ),
+    ),
     (
         "orchestration.subscribeArchivedShell",
         Procedure::ArchivedShell,
         Shape::Definition("SubscribeShellInput"),
         Some(READ),
     ),
-    ("orchestration.subscribeThread", Procedure::Thread, Shape::Definition("SubscribeThreadInput"), Some(READ)),
-    ("orchestration.getThreadProjection", Procedure::Projection, Shape::Texts(&["threadId"]), Some(READ)),
-    ("orchestration.getArchivedShellSnapshot", Procedure::ArchivedSnapshot, Shape::Texts(&[]), Some(READ)),
-    ("orchestration.searchThreads", Procedure::Search, Shape::Texts(&["query"]), Some(READ)),
-    ("orchestration.getTurnDiff", Procedure::TurnDiff, Shape::Texts(&["threadId"]), Some(READ)),
-    ("projects.mutate", Procedure::Projects, Shape::Tagged("ProjectMutation"), Some(OPERATE)),
+    (
+        "orchestration.subscribeThread",
+        Procedure::Thread,
+        Shape::Definition("SubscribeThreadInput"),
+        Some(READ),
+    ),
+    (
+        "orchestration.getThreadProjection",
+        Procedure::Projection,
+        Shape::Texts(&["threadId"]),
+        Some(READ),
+    ),
+    (
+        "orchestration.getArchivedShellSnapshot",
+        Procedure::ArchivedSnapshot,
+        Shape::Texts(&[]),
+        Some(READ),
+    ),
+    (
+        "orchestration.searchThreads",
+        Procedure::Search,
+        Shape::Texts(&["query"]),
+        Some(READ),
+    ),
+    (
+        "orchestration.getTurnDiff",
+        Procedure::TurnDiff,
+        Shape::Texts(&["threadId"]),
+        Some(READ),
+    ),
+    (
+        "projects.mutate",
+        Procedure::Projects,
+        Shape::Tagged("ProjectMutation"),
+        Some(OPERATE),
+    ),
     ("server.getConfig", Procedure::Config, Shape::Texts(&[]), None),
     ("server.probe", Procedure::Probe, Shape::Texts(&[]), None),
     (

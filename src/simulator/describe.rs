@@ -88,7 +88,11 @@ pub(crate) fn config(options: &ModelOptions, label: &str, cwd: &str, now: Stamp)
 }
 
 fn provider(provider: &Provider, home: &str, now: Stamp) -> Value {
-    let version = if provider.enabled { Value::from("9.9.9") } else { Value::Null };
+    let version = if provider.enabled {
+        Value::from("9.9.9")
+    } else {
+        Value::Null
+    };
     let mut shown = json!({
         "instanceId": provider.instance,
         "driver": provider.driver,

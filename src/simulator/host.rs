@@ -127,7 +127,8 @@ impl Host {
             state.model.handle_timeout(Self::now());
             let head = state.model.head();
             drop(state);
-            self.head.send_if_modified(|known| std::mem::replace(known, head) != head);
+            self.head
+                .send_if_modified(|known| std::mem::replace(known, head) != head);
         }
     }
 

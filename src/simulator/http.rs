@@ -52,7 +52,13 @@ enum Refused {
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let (status, tag, code, key, detail) = match self {
-            Self::Auth(error) => (401, "EnvironmentAuthInvalidError", "auth_invalid", "reason", error.reason()),
+            Self::Auth(error) => (
+                401,
+                "EnvironmentAuthInvalidError",
+                "auth_invalid",
+                "reason",
+                error.reason(),
+            ),
             Self::Scope(scope) => (
                 403,
                 "EnvironmentScopeRequiredError",
@@ -80,7 +86,11 @@ impl IntoResponse for Refused {
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let trace = Uuid::new_v4().simple().to_string();
-        (status, axum::Json(json!({"_tag": tag, "code": code, key: detail, "traceId": trace}))).into_response()
+        (
+            status,
+            axum::Json(json!({"_tag": tag, "code": code, key: detail, "traceId": trace})),
+        )
+            .into_response()
     }
 }
 
@@ -150,7 +160,11 @@ fn admitted(host: &Host, headers: &HeaderMap, scope: Option<&'static str>) -> Re
 /// Newer servers want the protocol's number with every orchestration read.
 fn gated(host: &Host, headers: &HeaderMap) -> Result<(), Refused> {
     let told = headers.get(PROTOCOL_HEADER).is_some_and(|value| value == "2");
-    if host.gate && !told { Err(Refused::Schema) } else { Ok(()) }
+    if host.gate && !told {
+        Err(Refused::Schema)
+    } else {
+        Ok(())
+    }
 }
 
 fn ok(body: &impl Serialize) -> Response {
@@ -189,7 +203,9 @@ async fn ticket(State(host): Shared, headers: HeaderMap) -> Answer {
         .read()
         .auth
         .ticket(bearer(&headers).unwrap_or_default(), Host::now());
-    Ok(uncached(ok(&json!({"ticket": ticket, "expiresAt": expires_at.to_string()}))))
+    Ok(uncached(ok(
+        &json!({"ticket": ticket, "expiresAt": expires_at.to_string()}),
+    )))
 }
 
 async fn clients(State(host): Shared, headers: HeaderMap) -> Answer {

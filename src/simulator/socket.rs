@@ -252,7 +252,11 @@ fn syntax_error(text: &str) -> String {
         return "Unexpected token in JSON".to_owned();
     };
     let position = error.column().saturating_sub(1);
-    let place = format!("at position {position} (line {} column {})", error.line(), error.column());
+    let place = format!(
+        "at position {position} (line {} column {})",
+        error.line(),
+        error.column()
+    );
     if text.trim_start().starts_with('{') && position <= 1 {
         format!("Expected property name or '}}' in JSON {place}")
     } else if error.is_eof() {

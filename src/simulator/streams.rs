@@ -175,7 +175,8 @@ impl ShellStream {
         }
         // The repositories of changed projects are looked up, and told with a whole snapshot.
         if !changed.is_empty() && self.archived.is_none() {
-            self.ready.extend(identities(model, self.host.gate, &changed).map(|item| vec![item]));
+            self.ready
+                .extend(identities(model, self.host.gate, &changed).map(|item| vec![item]));
         }
     }
 }
@@ -250,7 +251,8 @@ impl ThreadStream {
             (Some(ix), Some(after)) => {
                 let events = model.events_after(ix, after);
                 let bytes: usize = events.iter().map(|(_, item)| item.len()).sum();
-                let too_much = events.len() > THREAD_REPLAY_EVENTS || bytes > THREAD_REPLAY_BYTES || after > model.head();
+                let too_much =
+                    events.len() > THREAD_REPLAY_EVENTS || bytes > THREAD_REPLAY_BYTES || after > model.head();
                 (!(host.gate && too_much)).then_some(events)
             }
             (Some(_), None) => None,

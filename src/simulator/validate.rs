@@ -33,7 +33,14 @@ const LATER_COMMANDS: &[&str] = &[
 const LATER_WORDS: &[&str] = &["acceptAlways"];
 
 /// Text fields whose blankness T3 refuses; the check is not in its exported schemas.
-const NOT_BLANK: &[&str] = &["title", "commandId", "threadId", "projectId", "messageId", "workspaceRoot"];
+const NOT_BLANK: &[&str] = &[
+    "title",
+    "commandId",
+    "threadId",
+    "projectId",
+    "messageId",
+    "workspaceRoot",
+];
 
 /// The schemas with the validators that were needed so far.
 struct Schemas {
@@ -129,9 +136,7 @@ impl Explainer {
         let Some(definition) = all.definition(name) else {
             return Err(format!("Expected {name}"));
         };
-        let valid = all
-            .validator(name)
-            .is_some_and(|validator| validator.is_valid(payload));
+        let valid = all.validator(name).is_some_and(|validator| validator.is_valid(payload));
         if !valid || !self.newer {
             if let Some(words) = self.problem(definition, payload, &mut Vec::new()) {
                 return Err(words);
@@ -141,8 +146,15 @@ impl Explainer {
             }
         }
         for field in NOT_BLANK {
-            if payload.get(field).and_then(Value::as_str).is_some_and(|text| text.trim().is_empty()) {
-                return Err(at("Expected a value with a length of at least 1", &[(*field).to_owned()]));
+            if payload
+                .get(field)
+                .and_then(Value::as_str)
+                .is_some_and(|text| text.trim().is_empty())
+            {
+                return Err(at(
+                    "Expected a value with a length of at least 1",
+                    &[(*field).to_owned()],
+                ));
             }
         }
         Ok(())
@@ -168,7 +180,9 @@ impl Explainer {
             return self.union_problem(schema, members, value, path);
         }
         if let Some(words) = schema.get("enum").and_then(Value::as_array) {
-            let later = value.as_str().is_some_and(|word| !self.newer && LATER_WORDS.contains(&word));
+            let later = value
+                .as_str()
+                .is_some_and(|word| !self.newer && LATER_WORDS.contains(&word));
             let known = words.contains(value) && !later;
             return (!known).then(|| at(&format!("Expected {}", self.describe(schema)), path));
         }
@@ -215,7 +229,10 @@ impl Explainer {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        let optional = properties.keys().map(String::as_str).filter(|name| !required.contains(name));
+        let optional = properties
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !required.contains(name));
         for name in required.iter().copied().chain(optional) {
             path.push(name.to_owned());
             let problem = match (value.get(name), properties.get(name)) {
@@ -231,11 +248,14 @@ impl Explainer {
         None
     }
 
-    fn union_problem(&self, schema: &Value, members: &[Value], value: &Value, path: &mut Vec<String>) -> Option<String> {
-        let problems: Vec<Option<String>> = members
-            .iter()
-            .map(|member| self.problem(member, value, path))
-            .collect();
+    fn union_problem(
+        &self,
+        schema: &Value,
+        members: &[Value],
+        value: &Value,
+        path: &mut Vec<String>,
+    ) -> Option<String> {
+        let problems: Vec<Option<String>> = members.iter().map(|member| self.problem(member, value, path)).collect();
         if problems.iter().any(Option::is_none) {
             return None;
         }
@@ -365,7 +385,10 @@ mod tests {
 
     #[test]
     fn a_bad_command_is_told_in_the_recorded_words() {
-        assert_eq!(words(|it| drop(it.remove("createdBy"))), "Missing key\n  at [\"createdBy\"]");
+        assert_eq!(
+            words(|it| drop(it.remove("createdBy"))),
+            "Missing key\n  at [\"createdBy\"]"
+        );
         assert_eq!(
             words(|it| drop(it.insert("threadId".into(), json!(5)))),
             "Expected string\n  at [\"threadId\"]"

@@ -109,7 +109,10 @@ impl Socket {
     }
 
     pub async fn send_binary(&mut self, text: &str) {
-        self.stream.send(Message::binary(text.as_bytes().to_vec())).await.unwrap();
+        self.stream
+            .send(Message::binary(text.as_bytes().to_vec()))
+            .await
+            .unwrap();
     }
 
     /// The next frame, or the close code: none where the socket just broke.
@@ -166,7 +169,8 @@ impl Socket {
             if frame["_tag"] != "Chunk" {
                 continue;
             }
-            self.send(&json!({"_tag": "Ack", "requestId": frame["requestId"]})).await;
+            self.send(&json!({"_tag": "Ack", "requestId": frame["requestId"]}))
+                .await;
             return frame["values"].as_array().unwrap().clone();
         }
     }

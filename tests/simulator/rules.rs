@@ -35,10 +35,18 @@ pub async fn rows_until(shell: &mut Socket, thread: &str, status: &str) -> Vec<V
 async fn a_run_says_what_it_was_told_to_say() {
     let (_simulator, http) = start().await;
     let (mut shell, mut control) = (http.socket().await, http.socket().await);
-    shell.begin("orchestration.subscribeShell", &json!({"requestCompletionMarker": true})).await;
+    shell
+        .begin(
+            "orchestration.subscribeShell",
+            &json!({"requestCompletionMarker": true}),
+        )
+        .await;
     shell.until(|item| item["kind"] == "synchronized").await;
     assert_eq!(control.command(&create("t")).await["_tag"], "Success");
-    assert_eq!(control.command(&say("t", "1", "Please.\nsay hello there")).await["_tag"], "Success");
+    assert_eq!(
+        control.command(&say("t", "1", "Please.\nsay hello there")).await["_tag"],
+        "Success"
+    );
     let rows = rows_until(&mut shell, "t", "completed").await;
     let last = &rows.last().unwrap()["thread"];
     assert_eq!(last["latestVisibleMessage"]["text"], "hello there");

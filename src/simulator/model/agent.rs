@@ -112,7 +112,8 @@ pub(crate) fn heard(questions: &[Value], answers: &Value) -> String {
             .flatten()
             .filter_map(|option| option["label"].as_str())
             .collect();
-        let (known, other): (Vec<String>, Vec<String>) = words.into_iter().partition(|word| labels.contains(&word.as_str()));
+        let (known, other): (Vec<String>, Vec<String>) =
+            words.into_iter().partition(|word| labels.contains(&word.as_str()));
         let mut picked: Vec<Value> = known.into_iter().map(Value::from).collect();
         if !other.is_empty() {
             picked.push(Value::from("Other"));
@@ -120,10 +121,7 @@ pub(crate) fn heard(questions: &[Value], answers: &Value) -> String {
         }
         chosen.insert(text.to_owned(), Value::Array(picked));
     }
-    let mut said = format!(
-        "{{\"outcome\":\"accepted\",\"answers\":{}",
-        Value::Object(chosen)
-    );
+    let mut said = format!("{{\"outcome\":\"accepted\",\"answers\":{}", Value::Object(chosen));
     if !notes.is_empty() {
         said.push_str(&format!(",\"annotations\":{}", Value::Object(notes)));
     }
@@ -208,11 +206,20 @@ mod tests {
 
     #[test]
     fn the_last_line_decides() {
-        assert_eq!(Script::of("Please do this.\n\nsay hello there\n"), Script::Say("hello there".to_owned()));
-        assert_eq!(Script::of("sleep 3"), Script::Sleep(Duration::from_secs(3), "3".to_owned()));
+        assert_eq!(
+            Script::of("Please do this.\n\nsay hello there\n"),
+            Script::Say("hello there".to_owned())
+        );
+        assert_eq!(
+            Script::of("sleep 3"),
+            Script::Sleep(Duration::from_secs(3), "3".to_owned())
+        );
         assert_eq!(Script::of("  \n "), Script::Empty);
         assert_eq!(Script::of("ask"), Script::Ask(2));
-        assert_eq!(Script::of("</user_request>"), Script::Say("echo: </user_request>".to_owned()));
+        assert_eq!(
+            Script::of("</user_request>"),
+            Script::Say("echo: </user_request>".to_owned())
+        );
     }
 
     #[test]
@@ -227,7 +234,10 @@ mod tests {
             heard(&one, &json!({"color": "chartreuse please"})),
             r#"answers: {"outcome":"accepted","answers":{"Which color?":["Other"]},"annotations":{"Which color?":{"notes":"chartreuse please"}}}"#
         );
-        assert_eq!(heard(&one, &json!({})), r#"answers: {"outcome":"accepted","answers":{}}"#);
+        assert_eq!(
+            heard(&one, &json!({})),
+            r#"answers: {"outcome":"accepted","answers":{}}"#
+        );
         assert_eq!(
             heard(&one, &json!({"Which color?": "Red"})),
             r#"answers: {"outcome":"accepted","answers":{"Which color?":["Red"]}}"#

@@ -24,7 +24,7 @@ pub(crate) enum Receipt {
 
 /// A refused command.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     command: String,
     kind: String,
     message: String,
@@ -114,9 +114,7 @@ impl Model {
             return Ok(self.create_thread(now, command, source));
         }
         let thread = text(command, "threadId");
-        let ix = self
-            .find(thread)
-            .ok_or_else(|| Refusal::projection(command, thread))?;
+        let ix = self.find(thread).ok_or_else(|| Refusal::projection(command, thread))?;
         match kind {
             "message.dispatch" => self.dispatch_message(ix, now, command, source),
             "prepared-run.release" => self.release_prepared(ix, now, command, source),
@@ -185,7 +183,8 @@ impl Model {
         }
         let ix = self.threads.len();
         self.by_id.insert(id.to_owned(), ix);
-        self.threads.push(Thread::new(app, format!("fake-session-{}-1", 1000 + ix)));
+        self.threads
+            .push(Thread::new(app, format!("fake-session-{}-1", 1000 + ix)));
         ix
     }
 
@@ -289,7 +288,11 @@ impl Model {
                 mode.clone_into(&mut app.runtime_mode);
                 app.rewritten.get_or_insert_default();
                 let last = self.log_thread(ix, now, source, "thread.runtime-mode-updated");
-                return Ok(if same { last } else { self.drop_session(ix, now, source, last) });
+                return Ok(if same {
+                    last
+                } else {
+                    self.drop_session(ix, now, source, last)
+                });
             }
             "provider-session.detach" => {
                 let head = self.head();
@@ -319,7 +322,8 @@ impl Model {
         let Some(session) = thread.session.take().filter(|_| restarts) else {
             return last;
         };
-        let detached = json!({"providerSessionId": session.id, "detachedAt": now.to_string(), "reason": "thread changed"});
+        let detached =
+            json!({"providerSessionId": session.id, "detachedAt": now.to_string(), "reason": "thread changed"});
         let place = Place {
             driver: true,
             ..Place::default()
@@ -367,7 +371,8 @@ impl Model {
             let message = NewMessage::of_launch(&command, message, &mut self.uuids);
             self.prepare_run(ix, now, message, workspace, &source);
         }
-        self.receipts.insert(id, Receipt::Launched(text(&command, "threadId").to_owned()));
+        self.receipts
+            .insert(id, Receipt::Launched(text(&command, "threadId").to_owned()));
         Ok((ix, false))
     }
 }

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use super::agent::{Script, Work};
 use super::commands::Refusal;
-use super::entities::{
-    Attempt, Item, ItemBody, Message, NativeRef, Node, ProviderThread, Run, RunStatus, Scope,
-};
+use super::entities::{Attempt, Item, ItemBody, Message, NativeRef, Node, ProviderThread, Run, RunStatus, Scope};
 use super::events::{Place, Source};
 use super::names::{self, Uuids};
 use super::stamp::Stamp;
@@ -33,11 +31,7 @@ impl NewMessage {
 
     pub(crate) fn of_launch(launch: &Value, message: &Value, uuids: &mut Uuids) -> Self {
         let id = match text(message, "messageId") {
-            "" => format!(
-                "message:thread:{}:ordinal:1:{}",
-                text(launch, "threadId"),
-                uuids.next()
-            ),
+            "" => format!("message:thread:{}:ordinal:1:{}", text(launch, "threadId"), uuids.next()),
             id => id.to_owned(),
         };
         let source = text(launch, "creationSource");
@@ -134,7 +128,13 @@ impl Model {
             return self.head();
         };
         let ordinal = thread.runs.last().map_or(1, |run| run.ordinal + 1);
-        let position = thread.runs.iter().filter_map(|run| run.queue_position).max().unwrap_or(0) + 1;
+        let position = thread
+            .runs
+            .iter()
+            .filter_map(|run| run.queue_position)
+            .max()
+            .unwrap_or(0)
+            + 1;
         let thread_id = thread.app.id.clone();
         let run_id = names::run(&thread_id, ordinal);
         let provider_thread = self.ensure_provider_thread(ix, now, ordinal, &run_id);
@@ -415,7 +415,13 @@ impl Model {
         let Some(run) = self.threads.get(ix).and_then(|thread| thread.runs.last()).cloned() else {
             return;
         };
-        let mut item = self.item(ix, now, &run, preparation_item(&self.driver(&run.provider_instance_id), &run.id), "running");
+        let mut item = self.item(
+            ix,
+            now,
+            &run,
+            preparation_item(&self.driver(&run.provider_instance_id), &run.id),
+            "running",
+        );
         item.title = Some("Preparing workspace".to_owned());
         item.body = ItemBody::CommandExecution {
             input: "Preparing workspace".to_owned(),
@@ -437,7 +443,11 @@ impl Model {
             return;
         };
         let workspace = thread.workspace.take().unwrap_or_default();
-        let Some(run) = thread.active().filter(|run| run.status == RunStatus::Preparing).cloned() else {
+        let Some(run) = thread
+            .active()
+            .filter(|run| run.status == RunStatus::Preparing)
+            .cloned()
+        else {
             return;
         };
         let source = Source::Command(format!("command:effect:workspace.prepare:{}", run.id));
@@ -485,7 +495,14 @@ impl Model {
             return;
         };
         item.status = if ready { "completed" } else { "failed" };
-        item.title = Some(if ready { "Workspace ready" } else { "Workspace preparation failed" }.to_owned());
+        item.title = Some(
+            if ready {
+                "Workspace ready"
+            } else {
+                "Workspace preparation failed"
+            }
+            .to_owned(),
+        );
         item.completed_at = Some(now);
         item.updated_at = now;
         item.body = ItemBody::CommandExecution {
@@ -510,12 +527,7 @@ impl Model {
     pub(crate) fn prompt_of(&self, ix: usize, run: &Run) -> String {
         self.threads
             .get(ix)
-            .and_then(|thread| {
-                thread
-                    .messages
-                    .iter()
-                    .find(|message| message.id == run.user_message_id)
-            })
+            .and_then(|thread| thread.messages.iter().find(|message| message.id == run.user_message_id))
             .map(|message| message.text.clone())
             .unwrap_or_default()
     }

@@ -184,7 +184,14 @@ impl Model {
         self.log_event(ix, now, source, "turn-item.updated", place, &item)
     }
 
-    pub(crate) fn log_message(&mut self, ix: usize, now: Stamp, source: &Source, driver: bool, message: Message) -> u64 {
+    pub(crate) fn log_message(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        source: &Source,
+        driver: bool,
+        message: Message,
+    ) -> u64 {
         let place = Place {
             run: Some(&message.run_id),
             node: Some(&message.node_id),
@@ -210,13 +217,7 @@ impl Model {
         sequence
     }
 
-    pub(crate) fn log_session(
-        &mut self,
-        ix: usize,
-        now: Stamp,
-        kind: &'static str,
-        session: &Session,
-    ) -> u64 {
+    pub(crate) fn log_session(&mut self, ix: usize, now: Stamp, kind: &'static str, session: &Session) -> u64 {
         let place = Place {
             driver: true,
             ..Place::default()

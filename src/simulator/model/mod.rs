@@ -27,9 +27,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::Value;
 
 pub use entities::RunStatus;
-pub use projects::{Project, ProjectError};
+pub(crate) use projects::{Project, ProjectError};
 pub use settings::{ModelOptions, Provider, ProviderModel, Timing};
-pub use stamp::Stamp;
+pub(crate) use stamp::Stamp;
 pub use views::RunOutline;
 
 use commands::Receipt;
@@ -38,7 +38,7 @@ use thread::Thread;
 
 /// What a logged event was about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// A thread, by its place.
     Thread(usize),
     /// A project, by its place.
@@ -75,7 +75,7 @@ struct Timer {
 
 /// A whole T3 database and its scripted agents.
 #[derive(Clone, Debug)]
-pub struct Model {
+pub(crate) struct Model {
     options: ModelOptions,
     head: u64,
     /// What each sequence was about; the first is 1.

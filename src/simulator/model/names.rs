@@ -99,7 +99,10 @@ mod tests {
     #[test]
     fn ids_nest_as_recorded() {
         let run = run("thread-1", 1);
-        assert_eq!(root_node(&run, 1), "node:run:run%3Athread%3Athread-1%3Aordinal%3A1:root");
+        assert_eq!(
+            root_node(&run, 1),
+            "node:run:run%3Athread%3Athread-1%3Aordinal%3A1:root"
+        );
         assert_eq!(
             root_node(&run, 2),
             "node:run:run%3Athread%3Athread-1%3Aordinal%3A1:attempt:2:root"

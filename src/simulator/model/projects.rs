@@ -10,7 +10,7 @@ use super::{Model, Subject, text};
 
 /// A project.
 #[derive(Clone, Debug)]
-pub struct Project {
+pub(crate) struct Project {
     /// The client's id for it.
     pub id: String,
     /// What people call it.
@@ -65,7 +65,7 @@ impl Project {
 
 /// Why a project mutation failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ProjectError {
+pub(crate) enum ProjectError {
     /// Another project has the folder.
     RootTaken,
     /// There is no such folder.

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use super::agent::{OpenTool, Script, heard, option_of, outcome, questions};
 use super::commands::Refusal;
-use super::entities::{
-    ChangedFile, ItemBody, NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, Turn,
-};
+use super::entities::{ChangedFile, ItemBody, NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, Turn};
 use super::events::Source;
 use super::names;
 use super::stamp::Stamp;
@@ -21,7 +19,11 @@ impl Model {
     }
 
     fn tool_ids(&self, ix: usize, driver: &str, native: &str) -> (String, String) {
-        let thread = self.threads.get(ix).map(|thread| thread.native.as_str()).unwrap_or_default();
+        let thread = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.native.as_str())
+            .unwrap_or_default();
         let name = format!("{thread}:tool:{native}");
         (
             names::native_item("node", driver, &name),
@@ -87,7 +89,15 @@ impl Model {
     }
 
     /// Logs a new status of a tool; `told` with what came of it.
-    pub(crate) fn mark_tool(&mut self, ix: usize, now: Stamp, run: &Run, native: &str, status: &'static str, told: bool) {
+    pub(crate) fn mark_tool(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        run: &Run,
+        native: &str,
+        status: &'static str,
+        told: bool,
+    ) {
         let driver = self.driver(&run.provider_instance_id);
         let (node_id, item_id) = self.tool_ids(ix, &driver, native);
         let Some(thread) = self.threads.get(ix) else {
@@ -105,7 +115,11 @@ impl Model {
         item.completed_at = ended.then_some(now);
         item.updated_at = now;
         if told
-            && let ItemBody::CommandExecution { input, output, exit_code } = &mut item.body
+            && let ItemBody::CommandExecution {
+                input,
+                output,
+                exit_code,
+            } = &mut item.body
         {
             item.title = Some(input.clone());
             *output = Some("tool output");
@@ -172,14 +186,28 @@ impl Model {
         let body = ItemBody::ApprovalRequest {
             request_id: request_id.clone(),
             request_kind: kind,
-            prompt: if kind == "file-change" { "Changed files".to_owned() } else { prompt },
+            prompt: if kind == "file-change" {
+                "Changed files".to_owned()
+            } else {
+                prompt
+            },
         };
         let native_ref = NativeRef {
             driver,
             native_id: native.to_owned(),
             strength: "weak",
         };
-        self.ask(ix, now, run, &turn, "approval_request", kind, [request_id, node_id, item_id], [native_ref.clone(), native_ref], body);
+        self.ask(
+            ix,
+            now,
+            run,
+            &turn,
+            "approval_request",
+            kind,
+            [request_id, node_id, item_id],
+            [native_ref.clone(), native_ref],
+            body,
+        );
     }
 
     /// The agent asks its questions.
@@ -282,7 +310,11 @@ impl Model {
             return self.head();
         };
         let node = thread.nodes.iter().find(|node| node.id == request.node_id).cloned();
-        let item = thread.items.iter().find(|item| item.node_id == request.node_id).cloned();
+        let item = thread
+            .items
+            .iter()
+            .find(|item| item.node_id == request.node_id)
+            .cloned();
         let run = thread
             .by_ordinal(request.run)
             .map(|run| run.id.clone())
@@ -402,7 +434,10 @@ impl Model {
             .get(ix)
             .and_then(|thread| thread.requests.iter().find(|request| request.id == id));
         match request {
-            None => Err(Refusal::dispatch(command, format!("Runtime request {id} was not found."))),
+            None => Err(Refusal::dispatch(
+                command,
+                format!("Runtime request {id} was not found."),
+            )),
             Some(request) if request.status != RequestStatus::Pending => {
                 let words = format!("Runtime request {id} is {}.", request.status.as_str());
                 Err(Refusal::dispatch(command, words))
@@ -429,7 +464,9 @@ impl Model {
         for tool in asked.iter().filter(|tool| !tool.done) {
             match tool.heard {
                 // With several at once the recorded agent only closes them, it shows no output.
-                Some(option) if several && option != "cancelled" => self.close_one_of_several(ix, now, &run, tool, option),
+                Some(option) if several && option != "cancelled" => {
+                    self.close_one_of_several(ix, now, &run, tool, option)
+                }
                 Some(option) => self.finish_tool(ix, now, &run, &tool.native, option.starts_with("allow")),
                 None => {}
             }
@@ -455,7 +492,11 @@ impl Model {
     }
 
     fn close_one_of_several(&mut self, ix: usize, now: Stamp, run: &Run, tool: &OpenTool, option: &str) {
-        let status = if option.starts_with("allow") { "completed" } else { "failed" };
+        let status = if option.starts_with("allow") {
+            "completed"
+        } else {
+            "failed"
+        };
         self.mark_tool(ix, now, run, &tool.native, status, false);
     }
 }

@@ -99,7 +99,11 @@ impl Model {
         self.close_cut_turn(ix, now);
         self.attach_session(ix, now);
         let driver = self.driver(&run.provider_instance_id);
-        let native = self.threads.get(ix).map(|thread| thread.native.clone()).unwrap_or_default();
+        let native = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.native.clone())
+            .unwrap_or_default();
         let place = Place {
             driver: true,
             ..Place::default()
@@ -141,7 +145,11 @@ impl Model {
     fn attach_session(&mut self, ix: usize, now: Stamp) {
         let unique = self.uuids.next();
         let cwd = self.folder_of(ix);
-        let Some(instance) = self.threads.get(ix).map(|thread| thread.app.provider_instance_id.clone()) else {
+        let Some(instance) = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.app.provider_instance_id.clone())
+        else {
             return;
         };
         let driver = self.driver(&instance);
@@ -184,7 +192,9 @@ impl Model {
             attempt.status = "completed";
             attempt.completed_at = Some(now);
         });
-        self.change_run(ix, now, run.ordinal, &Source::Server, |run| run.status = RunStatus::Waiting);
+        self.change_run(ix, now, run.ordinal, &Source::Server, |run| {
+            run.status = RunStatus::Waiting
+        });
         self.change_root(ix, now, run, &Source::Server, |node, _| node.status = "waiting");
         self.settle_provider_thread(ix, now);
         self.set_timer(ix, now.after(self.options.timing.checkpoint), Next::Checkpoint);
@@ -217,7 +227,13 @@ impl Model {
     }
 
     fn add_interrupt_result(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) {
-        let mut item = self.item(ix, now, run, names::signal_item(&run.id, "interrupt-result"), "interrupted");
+        let mut item = self.item(
+            ix,
+            now,
+            run,
+            names::signal_item(&run.id, "interrupt-result"),
+            "interrupted",
+        );
         item.title = Some("Interrupted".to_owned());
         item.parent_item_id = Some(names::signal_item(&run.id, "interrupt-request"));
         item.completed_at = Some(now);
@@ -296,12 +312,7 @@ impl Model {
         let message = self
             .threads
             .get(ix)
-            .and_then(|thread| {
-                thread
-                    .messages
-                    .iter()
-                    .find(|message| message.id == run.user_message_id)
-            })
+            .and_then(|thread| thread.messages.iter().find(|message| message.id == run.user_message_id))
             .map(|message| super::dispatch::NewMessage {
                 id: message.id.clone(),
                 text: message.text.clone(),
@@ -338,7 +349,13 @@ impl Model {
             return Err(Refusal::dispatch(command, format!("Run {id} is not interruptible.")));
         };
         let hold = command.get("holdQueue").and_then(Value::as_bool).unwrap_or(false);
-        let mut item = self.item(ix, now, &run, names::signal_item(&run.id, "interrupt-request"), "completed");
+        let mut item = self.item(
+            ix,
+            now,
+            &run,
+            names::signal_item(&run.id, "interrupt-request"),
+            "completed",
+        );
         let words = match text(command, "reason") {
             "" => "Interrupt requested",
             reason => reason,

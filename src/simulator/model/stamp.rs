@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
-pub struct Stamp(Timestamp);
+pub(crate) struct Stamp(Timestamp);
 
 impl Stamp {
     /// This time; what is finer than a millisecond is dropped, as JavaScript's clock does.
@@ -53,6 +53,9 @@ mod tests {
     fn a_stamp_has_three_digits_always() {
         let at = Stamp::new("2026-11-30T05:45:59Z".parse().unwrap());
         assert_eq!(at.to_string(), "2026-11-30T05:45:59.000Z");
-        assert_eq!(at.after(Duration::from_millis(7)).to_string(), "2026-11-30T05:45:59.007Z");
+        assert_eq!(
+            at.after(Duration::from_millis(7)).to_string(),
+            "2026-11-30T05:45:59.007Z"
+        );
     }
 }

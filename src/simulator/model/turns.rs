@@ -1,9 +1,7 @@
 //! The agent at work: it says, runs tools, sleeps, and ends its turn.
 
 use super::agent::{OpenTool, Script, Work, outcome};
-use super::entities::{
-    ChangedFile, Checkpoint, Item, ItemBody, Message, NativeRef, Node, Run, RunStatus, Turn,
-};
+use super::entities::{ChangedFile, Checkpoint, Item, ItemBody, Message, NativeRef, Node, Run, RunStatus, Turn};
 use super::events::{Place, Source};
 use super::names;
 use super::stamp::Stamp;
@@ -181,7 +179,15 @@ impl Model {
         let message_id = names::native_item("message", &driver, &native);
         let node = Node {
             native_item_ref: Some(native_ref.clone()),
-            ..agent_node(run, &turn, node_id.clone(), "assistant_message", "completed", since, Some(now))
+            ..agent_node(
+                run,
+                &turn,
+                node_id.clone(),
+                "assistant_message",
+                "completed",
+                since,
+                Some(now),
+            )
         };
         self.log_node(ix, now, &Source::Session, true, node);
         let message = Message {
@@ -199,7 +205,13 @@ impl Model {
             updated_at: now,
         };
         self.log_message(ix, now, &Source::Session, true, message);
-        let mut item = self.item(ix, now, run, names::native_item("turn-item", &driver, &native), "completed");
+        let mut item = self.item(
+            ix,
+            now,
+            run,
+            names::native_item("turn-item", &driver, &native),
+            "completed",
+        );
         item.node_id = node_id;
         item.provider_turn_id = Some(turn.id);
         item.native_item_ref = Some(native_ref);
@@ -241,7 +253,15 @@ impl Model {
             }
             TurnEnd::Failed(reason) => {
                 let turn = self.work_mut(ix).and_then(|work| work.turn.clone());
-                self.fail_run(ix, now, run, "provider_error", &reason, turn.as_deref(), &Source::Server);
+                self.fail_run(
+                    ix,
+                    now,
+                    run,
+                    "provider_error",
+                    &reason,
+                    turn.as_deref(),
+                    &Source::Server,
+                );
             }
             TurnEnd::Cancelled => {
                 self.end_run(ix, now, run, RunStatus::Cancelled, &Source::Server);
@@ -322,7 +342,10 @@ impl Model {
         self.next_in_queue(ix, now);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a checkpoint is told with all its circumstances")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a checkpoint is told with all its circumstances"
+    )]
     fn add_checkpoint(
         &mut self,
         ix: usize,
@@ -344,7 +367,10 @@ impl Model {
             parent_checkpoint_id: parent,
             ordinal_within_scope: ordinal,
             app_run_ordinal: of_run.then_some(ordinal),
-            git_ref: format!("refs/t3/orchestration-v2/checkpoints/{}/ordinal/{ordinal}", names::encode(&scope)),
+            git_ref: format!(
+                "refs/t3/orchestration-v2/checkpoints/{}/ordinal/{ordinal}",
+                names::encode(&scope)
+            ),
             scope_id: scope,
             status: "ready",
             files,

@@ -27,7 +27,7 @@ pub struct RunOutline {
 }
 
 /// What a replay covers, and what a live window shows: at most one item for each subject.
-pub type Items = Vec<Box<RawValue>>;
+pub(crate) type Items = Vec<Box<RawValue>>;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -141,7 +141,11 @@ impl Model {
     /// The places of the threads that lie in the archive.
     pub fn archived(&self) -> HashSet<usize> {
         let is_archived = |thread: &super::Thread| thread.app.archived_at.is_some() && thread.app.deleted_at.is_none();
-        (0..).zip(&self.threads).filter(|(_, thread)| is_archived(thread)).map(|(ix, _)| ix).collect()
+        (0..)
+            .zip(&self.threads)
+            .filter(|(_, thread)| is_archived(thread))
+            .map(|(ix, _)| ix)
+            .collect()
     }
 
     fn touched_between(&self, after: u64, to: u64) -> Vec<(u64, Subject)> {
@@ -151,14 +155,21 @@ impl Model {
         for (subject, sequence) in self.log.iter().take(until).skip(from).zip(after + 1..) {
             last.insert(*subject, sequence);
         }
-        let mut order: Vec<(u64, Subject)> = last.into_iter().map(|(subject, sequence)| (sequence, subject)).collect();
+        let mut order: Vec<(u64, Subject)> = last
+            .into_iter()
+            .map(|(subject, sequence)| (sequence, subject))
+            .collect();
         order.sort_unstable_by_key(|(sequence, _)| *sequence);
         order
     }
 
     fn thread_item(&self, ix: usize, sequence: u64) -> Option<Box<RawValue>> {
         let thread = self.threads.get(ix)?;
-        let location = if thread.app.archived_at.is_some() { "archive" } else { "active" };
+        let location = if thread.app.archived_at.is_some() {
+            "archive"
+        } else {
+            "active"
+        };
         if thread.app.deleted_at.is_some() {
             let id = &thread.app.id;
             let removed = json!({"kind": "thread.removed", "sequence": sequence, "location": location, "threadId": id});
