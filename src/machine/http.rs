@@ -24,6 +24,24 @@ use crate::protocol::ThreadId;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest that a read may take, from the request to the last byte.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a machine may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For a connection to stand.
+    pub connect: Duration,
+    /// For a read, from the request to the last byte, and for the upgrade to a WebSocket.
+    pub read: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: CONNECT_TIMEOUT,
+            read: READ_TIMEOUT,
+        }
+    }
+}
+
 /// The largest body taken from a machine, decompressed.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// The largest body of a refusal that is looked at.
@@ -50,6 +68,7 @@ pub struct HttpClient {
     client: reqwest::Client,
     tls: Arc<ClientConfig>,
     token: Option<SecretString>,
+    limits: Limits,
 }
 
 impl fmt::Debug for HttpClient {
@@ -64,6 +83,11 @@ impl fmt::Debug for HttpClient {
 impl HttpClient {
     /// Checks the machine's URL and reads its `ca_file`; connects to nothing yet.
     pub fn new(settings: &MachineSettings) -> Result<Self, MachineError> {
+        Self::with_limits(settings, Limits::default())
+    }
+
+    /// The same with other limits than the usual ones.
+    pub fn with_limits(settings: &MachineSettings, limits: Limits) -> Result<Self, MachineError> {
         let machine: Arc<str> = settings.name.as_str().into();
         let base = base(&machine, &settings.url)?;
         let failed = |problem: String| MachineError::Unreachable {
@@ -77,8 +101,8 @@ impl HttpClient {
             // The socket goes straight to the machine, so the reads do too: one that works without the other helps nobody.
             .no_proxy()
             .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(READ_TIMEOUT)
+            .connect_timeout(limits.connect)
+            .timeout(limits.read)
             .build()
             .map_err(|error| failed(error.without_url().to_string()))?;
         Ok(Self {
@@ -87,6 +111,7 @@ impl HttpClient {
             client,
             tls: Arc::new(tls),
             token: settings.token.clone(),
+            limits,
         })
     }
 
@@ -162,6 +187,11 @@ impl HttpClient {
         url
     }
 
+    /// How long the machine may take.
+    pub(super) fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// The TLS configuration that the socket shares.
     pub(super) fn tls(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.tls)
@@ -231,10 +261,10 @@ impl HttpClient {
         let place = refusal::bare(&self.base);
         if error.is_timeout() && error.is_connect() {
             MachineError::Unreachable {
-                reason: refusal::no_connection(&self.machine, &place, CONNECT_TIMEOUT),
+                reason: refusal::no_connection(&self.machine, &place, self.limits.connect),
             }
         } else if error.is_timeout() {
-            MachineError::Timeout(READ_TIMEOUT)
+            MachineError::Timeout(self.limits.read)
         } else if error.is_decode() {
             MachineError::NotT3 {
                 reason: format!("{} sent a body that cannot be decompressed", self.machine),

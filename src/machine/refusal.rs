@@ -137,13 +137,7 @@ pub(super) fn no_connection(machine: &str, place: &str, within: Duration) -> Str
 /// Why there is no connection, by the cause at the root; the errors above it could repeat the URL.
 pub(super) fn connection_failed(machine: &str, place: &str, error: &(dyn Error + 'static)) -> String {
     let chain: Vec<_> = std::iter::successors(Some(error), |&error| error.source()).collect();
-    // An error of rustls comes wrapped in one of I/O, which does not name it as its source.
-    let tls = chain.iter().find_map(|error| {
-        error.downcast_ref::<rustls::Error>().or_else(|| {
-            let io = error.downcast_ref::<std::io::Error>()?;
-            io.get_ref()?.downcast_ref::<rustls::Error>()
-        })
-    });
+    let tls = chain.iter().find_map(|error| tls_cause(*error));
     if let Some(tls) = tls {
         return format!("{machine} could not be trusted at {place} ({tls}): set its ca_file, or mend its certificate");
     }
@@ -168,4 +162,12 @@ pub(super) fn connection_failed(machine: &str, place: &str, error: &(dyn Error +
             format!("{machine} could not be reached at {place}: {root}")
         }
     }
+}
+
+/// The error of rustls within one of I/O, which does not name what it wraps as its source; hyper wraps it twice.
+fn tls_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    error.downcast_ref::<rustls::Error>().or_else(|| {
+        let io = error.downcast_ref::<std::io::Error>()?;
+        tls_cause(io.get_ref()?)
+    })
 }

@@ -2,6 +2,7 @@
 //! error that could hold one.
 
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use http::HeaderValue;
 use tokio::net::TcpStream;
@@ -14,7 +15,7 @@ use url::{Host, Url};
 
 use super::SocketOptions;
 use super::heard::{Heard, Listening};
-use crate::machine::http::{CONNECT_TIMEOUT, HttpClient, PROTOCOL_HEADER, READ_TIMEOUT, Ticket};
+use crate::machine::http::{HttpClient, PROTOCOL_HEADER, Ticket};
 use crate::machine::{MachineError, descriptor, refusal};
 
 /// Bytes that one read takes from the socket: chunks of a shell are some kilobytes, and every machine keeps one such buffer.
@@ -34,7 +35,8 @@ pub(super) async fn connect(
     let machine = http.machine();
     let url = http.socket_url();
     let place = refusal::bare(&url);
-    let stream = open(machine, &url, &place).await?;
+    let limits = http.limits();
+    let stream = open(machine, &url, &place, limits.connect).await?;
     let (stream, heard) = Listening::new(stream);
 
     let request = upgrade(&url, ticket).ok_or_else(|| MachineError::NotT3 {
@@ -48,14 +50,14 @@ pub(super) async fn connect(
     config.write_buffer_size = 0;
     let connector = Connector::Rustls(http.tls());
     let opened = client_async_tls_with_config(request, stream, Some(config), Some(connector));
-    match timeout(READ_TIMEOUT, opened).await {
+    match timeout(limits.read, opened).await {
         Ok(Ok((socket, _response))) => Ok(Opened { socket, heard }),
         Ok(Err(error)) => Err(refused(machine, &url, &place, error)),
-        Err(_elapsed) => Err(MachineError::Timeout(READ_TIMEOUT)),
+        Err(_elapsed) => Err(MachineError::Timeout(limits.read)),
     }
 }
 
-async fn open(machine: &str, url: &Url, place: &str) -> Result<TcpStream, MachineError> {
+async fn open(machine: &str, url: &Url, place: &str, within: Duration) -> Result<TcpStream, MachineError> {
     let unreachable = |reason| MachineError::Unreachable { reason };
     let port = url.port_or_known_default().unwrap_or(80);
     let connecting = async {
@@ -67,9 +69,9 @@ async fn open(machine: &str, url: &Url, place: &str) -> Result<TcpStream, Machin
             None => TcpStream::connect((Ipv6Addr::UNSPECIFIED, port)).await,
         }
     };
-    let stream = timeout(CONNECT_TIMEOUT, connecting)
+    let stream = timeout(within, connecting)
         .await
-        .map_err(|_elapsed| unreachable(refusal::no_connection(machine, place, CONNECT_TIMEOUT)))?
+        .map_err(|_elapsed| unreachable(refusal::no_connection(machine, place, within)))?
         .map_err(|error| unreachable(refusal::connection_failed(machine, place, &error)))?;
     // Acks and pings are small and waited for. A socket that refuses the option only is slower.
     if let Err(error) = stream.set_nodelay(true) {

@@ -1,0 +1,14 @@
+//! One machine's transport over real sockets: HTTP reads, the WebSocket session, TLS, and what each kind of wrong server is taken for.
+
+#[path = "session/http.rs"]
+mod http;
+#[path = "session/recorded.rs"]
+mod recorded;
+#[path = "session/secrets.rs"]
+mod secrets;
+#[path = "session/socket.rs"]
+mod socket;
+#[path = "session/support.rs"]
+mod support;
+#[path = "session/tls.rs"]
+mod tls;
