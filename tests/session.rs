@@ -1,5 +1,8 @@
 //! One machine's transport over real sockets: HTTP reads, the WebSocket session, TLS, and what each kind of wrong server is taken for.
 
+// In a test a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 #[path = "session/http.rs"]
 mod http;
 #[path = "session/recorded.rs"]

@@ -31,6 +31,7 @@ async fn shell_of(status: u16, content_type: &str, body: &str) -> String {
 }
 
 #[tokio::test]
+#[allow(clippy::too_many_lines)] // A table.
 async fn every_refusal_is_taken_for_what_it_is() {
     let json = "application/json";
     let html = "<!doctype html><title>Sign in</title>";

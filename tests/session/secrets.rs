@@ -74,10 +74,10 @@ async fn ticket_and_token_come_out_nowhere() {
         .await
         .unwrap();
     stream.next_chunk().await.unwrap();
-    let mut shown = format!("{http:?} {ticket:?} {handle:?} {stream:?}");
-    shown += &format!("{:?}", stream.next_chunk().await);
-    shown += &format!("{:?}", handle.closed().await);
-    shown += &format!("{:?}", handle.call("server.probe", empty_object()).await);
+    let mut shown = vec![format!("{http:?} {ticket:?} {handle:?} {stream:?}")];
+    shown.push(format!("{:?}", stream.next_chunk().await));
+    shown.push(format!("{:?}", handle.closed().await));
+    shown.push(format!("{:?}", handle.call("server.probe", empty_object()).await));
 
     for (status, body) in [
         (401, "{}"),
@@ -91,7 +91,7 @@ async fn ticket_and_token_come_out_nowhere() {
         let refuse = answer(status, "application/json", body);
         let url = serve(tickets().route("/ws", get(move || async move { refuse() }))).await;
         let error = connect(url).await.unwrap_err();
-        shown += &format!("{error} {error:?}");
+        shown.push(format!("{error} {error:?}"));
     }
 
     let logged = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
@@ -100,6 +100,7 @@ async fn ticket_and_token_come_out_nowhere() {
         "records of tungstenite are not captured"
     );
     assert!(logged.contains("the session ended"), "our own records are not captured");
+    let shown = shown.join("\n");
     for (what, text) in [("shown", &shown), ("logged", &logged)] {
         for secret in [TICKET, TOKEN] {
             let line = text.lines().find(|line| line.contains(secret));

@@ -19,11 +19,11 @@ pub use subscription::{Subscription, empty_object};
 /// How often a `Ping` goes out, whatever else does: T3 sends nothing by itself on a quiet socket.
 pub const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long nothing at all may come before the session is dead: three pings, since one lost pong is no proof.
-pub const SILENCE_LIMIT: Duration = Duration::from_secs(60);
+pub const SILENCE_LIMIT: Duration = Duration::from_mins(1);
 /// How long a read may take.
 pub const READ_LIMIT: Duration = Duration::from_secs(15);
 /// How long a stream's first chunk may take: it is a whole snapshot, over a slow line perhaps.
-pub const FIRST_CHUNK_LIMIT: Duration = Duration::from_secs(60);
+pub const FIRST_CHUNK_LIMIT: Duration = Duration::from_mins(1);
 /// How many calls may be in flight.
 pub const MAX_CALLS: usize = 1024;
 /// How many chunks of one stream may lie here. T3 sends one and waits; a few more are forgiven, a flood is not.

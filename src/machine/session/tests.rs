@@ -243,7 +243,7 @@ fn total_silence_for_a_minute_ends_the_session_and_every_call() {
     let stream = bench.stream();
     bench.sent();
     bench.frame(&chunk(stream, &[1]));
-    bench.pass(SILENCE_LIMIT - Duration::from_millis(1));
+    bench.pass(SILENCE_LIMIT.saturating_sub(Duration::from_millis(1)));
     assert!(!bench.session.is_dead());
     bench.pass(Duration::from_millis(1));
     assert_eq!(
@@ -265,7 +265,7 @@ fn bytes_of_a_message_that_is_still_arriving_are_no_silence() {
     let mut bench = Bench::new();
     bench.pass(SILENCE_LIMIT / 2);
     bench.session.handle_activity(bench.now);
-    bench.pass(SILENCE_LIMIT - Duration::from_millis(1));
+    bench.pass(SILENCE_LIMIT.saturating_sub(Duration::from_millis(1)));
     assert!(!bench.session.is_dead());
 }
 

@@ -14,8 +14,12 @@ pub struct ValueStream {
     key: u64,
     deliveries: mpsc::Receiver<Delivery>,
     subscription: Subscription,
-    end: Option<Option<CallError>>,
+    ended: Option<Ended>,
 }
+
+/// That the stream ended, and the error unless it is simply complete.
+#[derive(Debug)]
+struct Ended(Option<CallError>);
 
 /// The end of a stream, with what to subscribe to in the next session.
 #[derive(Clone, Debug)]
@@ -38,29 +42,29 @@ impl ValueStream {
             key,
             deliveries,
             subscription,
-            end: None,
+            ended: None,
         }
     }
 
     /// The values of the next chunk, one at least; an error is the end, and every later call repeats it. Cancel-safe.
     pub async fn next_chunk(&mut self) -> Result<Vec<Box<RawValue>>, StreamEnd> {
-        if self.end.is_none() {
+        if self.ended.is_none() {
             match self.deliveries.recv().await {
                 Some(Delivery::Chunk(values)) => {
                     self.orders.send(Order::Taken { key: self.key });
                     return Ok(values);
                 }
-                Some(Delivery::End(error)) => self.end = Some(error),
+                Some(Delivery::End(error)) => self.ended = Some(Ended(error)),
                 None => {
-                    self.end = Some(Some(CallError::Lost {
+                    self.ended = Some(Ended(Some(CallError::Lost {
                         sent: true,
                         reason: "the session's task is gone".into(),
-                    }));
+                    })));
                 }
             }
         }
         Err(StreamEnd {
-            error: self.end.clone().flatten(),
+            error: self.ended.as_ref().and_then(|Ended(error)| error.clone()),
             resume: self.subscription.clone(),
         })
     }
@@ -73,7 +77,7 @@ impl ValueStream {
 
 impl Drop for ValueStream {
     fn drop(&mut self) {
-        if self.end.is_none() {
+        if self.ended.is_none() {
             self.orders.send(Order::Cancel { key: self.key });
         }
     }
