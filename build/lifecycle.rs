@@ -7,12 +7,20 @@
 mod check;
 #[path = "lifecycle/diagram.rs"]
 mod diagram;
+#[path = "lifecycle/folding.rs"]
+mod folding;
 #[path = "lifecycle/generate.rs"]
 mod generate;
+#[path = "lifecycle/graph.rs"]
+mod graph;
+#[path = "lifecycle/machines.rs"]
+mod machines;
+#[path = "lifecycle/mapping.rs"]
+mod mapping;
 #[path = "lifecycle/model.rs"]
 mod model;
-#[path = "lifecycle/words.rs"]
-mod words;
+#[path = "lifecycle/spoken.rs"]
+mod spoken;
 
 use std::collections::BTreeMap;
 use std::path::Path;

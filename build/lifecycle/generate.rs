@@ -1,13 +1,14 @@
-//! The checked table as Rust: enums, total transition functions, the fold's precedence, the words of each protocol, and the
-//! table itself for tests and docs.
+//! The checked table as Rust: what the machines share, events, classes, capabilities, the fold's precedence.
 
-use heck::{ToSnakeCase, ToUpperCamelCase};
+use heck::ToUpperCamelCase;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use toml::Spanned;
 
-use super::model::{Capability, Class, Machine, Mapping, Model, Named, OPEN, Row, State, ThreadRow, When, Words};
-use super::{Refused, TABLE, diagram};
+use super::machines::machine;
+use super::model::{Capability, Class, Model, Named, ThreadRow, When};
+use super::spoken::protocol;
+use super::{Refused, TABLE};
 
 /// The generated file. Only for a table that `check` passed.
 pub(super) fn generate(model: &Model) -> Result<String, Refused> {
@@ -34,7 +35,7 @@ pub(super) fn generate(model: &Model) -> Result<String, Refused> {
 }
 
 /// The variant of a name of the table.
-fn variant(name: &str) -> proc_macro2::Ident {
+pub(super) fn variant(name: &str) -> proc_macro2::Ident {
     format_ident!("{}", name.to_upper_camel_case())
 }
 
@@ -74,7 +75,7 @@ fn shared() -> TokenStream {
 }
 
 /// An enum of the table's names: all of them, the name, and the way back.
-fn enumeration<'a>(
+pub(super) fn enumeration<'a>(
     ident: &proc_macro2::Ident,
     doc: &str,
     entries: impl Iterator<Item = (&'a str, &'a str)> + Clone,
@@ -120,166 +121,6 @@ fn hook_events(events: &[Spanned<Named>]) -> TokenStream {
             }
         }
     }
-}
-
-/// A machine: states, observations, transitions, table, diagram.
-fn machine(prefix: &str, name: &str, machine: &Machine, threads: Option<&[Spanned<ThreadRow>]>) -> TokenStream {
-    let state_ident = format_ident!("{prefix}State");
-    let observation_ident = format_ident!("{prefix}Observation");
-    let states: Vec<&State> = machine.state.iter().map(Spanned::get_ref).collect();
-    let state_enum = enumeration(
-        &state_ident,
-        &format!("The state of a {name}."),
-        states.iter().map(|state| (state.name.as_str(), state.doc.as_str())),
-    );
-    let observation_enum = enumeration(
-        &observation_ident,
-        &format!("What can be observed of a {name}."),
-        machine
-            .observation
-            .iter()
-            .map(|one| (one.get_ref().name.as_str(), one.get_ref().doc.as_str())),
-    );
-    let initial = variant(machine.initial.get_ref());
-    let variants: Vec<_> = states.iter().map(|state| variant(&state.name)).collect();
-    let words = states.iter().map(|state| state.word());
-    let busy = states.iter().map(|state| state.busy);
-    let ended = states.iter().map(|state| state.ended);
-    let void = states.iter().map(|state| state.void);
-    let thread = threads.map(|threads| thread_of_state(&states, threads));
-    let arms = machine
-        .row
-        .iter()
-        .map(|row| arm(&state_ident, &observation_ident, row.get_ref()));
-    let table_ident = format_ident!("{}_TABLE", prefix.to_uppercase());
-    let cells = machine
-        .row
-        .iter()
-        .flat_map(|row| cells(&state_ident, &observation_ident, row.get_ref()));
-    let diagram_ident = format_ident!("{}_DIAGRAM", prefix.to_uppercase());
-    let diagram = diagram::mermaid(machine);
-    let table_doc = format!("Every state and observation of a {name}, for tests and docs.");
-    let diagram_doc = format!("The states of a {name} as a Mermaid diagram.");
-    quote! {
-        #state_enum
-
-        impl #state_ident {
-            /// Where each begins.
-            pub const INITIAL: Self = Self::#initial;
-
-            /// The word that views and events use.
-            pub const fn as_str(self) -> &'static str {
-                match self { #(Self::#variants => #words),* }
-            }
-
-            /// Something is still to come.
-            pub const fn is_busy(self) -> bool {
-                match self { #(Self::#variants => #busy),* }
-            }
-
-            /// Nothing is to come.
-            pub const fn is_ended(self) -> bool {
-                match self { #(Self::#variants => #ended),* }
-            }
-
-            /// It ended without ever having worked.
-            pub const fn is_void(self) -> bool {
-                match self { #(Self::#variants => #void),* }
-            }
-
-            #thread
-
-            /// What an observation makes of it. Total: the table has an answer to everything.
-            pub const fn on(self, observation: #observation_ident) -> Transition<Self> {
-                match (self, observation) { #(#arms),* }
-            }
-        }
-
-        #observation_enum
-
-        #[doc = #table_doc]
-        pub const #table_ident: &[TableRow<#state_ident, #observation_ident>] = &[#(#cells),*];
-
-        #[doc = #diagram_doc]
-        pub const #diagram_ident: &str = #diagram;
-    }
-}
-
-/// The thread's state that a run's state stands for in the fold.
-fn thread_of_state(states: &[&State], threads: &[Spanned<ThreadRow>]) -> TokenStream {
-    let arms = states.iter().map(|state| {
-        let ident = variant(&state.name);
-        let when = if state.busy { When::Run } else { When::LastEnded };
-        let row = threads
-            .iter()
-            .map(Spanned::get_ref)
-            .find(|row| !state.void && row.when == when && row.state == state.word());
-        if let Some(row) = row {
-            let thread = variant(&row.state);
-            quote!(Self::#ident => Some(ThreadState::#thread))
-        } else {
-            quote!(Self::#ident => None)
-        }
-    });
-    quote! {
-        /// The thread's state while this run decides it; none for a run that never decides.
-        pub const fn thread(self) -> Option<ThreadState> {
-            match self { #(#arms),* }
-        }
-    }
-}
-
-/// One row as an arm of the transition function.
-fn arm(state: &proc_macro2::Ident, observation: &proc_macro2::Ident, row: &Row) -> TokenStream {
-    let from = row.from.iter().map(|name| variant(name));
-    let on = row.on.iter().map(|name| variant(name));
-    let to = row.to.as_ref().map_or_else(
-        || quote!(self),
-        |to| {
-            let to = variant(to);
-            quote!(Self::#to)
-        },
-    );
-    let emit = emit(row);
-    quote!((#(#state::#from)|*, #(#observation::#on)|*) => Transition { to: #to, emit: #emit })
-}
-
-/// One row as cells of the table.
-fn cells<'a>(
-    state: &'a proc_macro2::Ident,
-    observation: &'a proc_macro2::Ident,
-    row: &'a Row,
-) -> impl Iterator<Item = TokenStream> + 'a {
-    let emit = emit(row);
-    let ignored = option(row.ignore.as_deref());
-    row.from.iter().flat_map(move |from_name| {
-        let emit = emit.clone();
-        let ignored = ignored.clone();
-        row.on.iter().map(move |on| {
-            let from = variant(from_name);
-            let on = variant(on);
-            let to = variant(row.to.as_ref().unwrap_or(from_name));
-            quote! {
-                TableRow::new(#state::#from, #observation::#on, #state::#to, #emit, #ignored)
-            }
-        })
-    })
-}
-
-/// A text or none.
-fn option(text: Option<&str>) -> TokenStream {
-    text.map_or_else(|| quote!(None), |text| quote!(Some(#text)))
-}
-
-/// What a row tells.
-fn emit(row: &Row) -> TokenStream {
-    row.emit.as_ref().map_or_else(
-        || quote!(None),
-        |event| {
-            let event = variant(event);
-            quote!(Some(HookEvent::#event))
-        },
-    )
 }
 
 /// The classes of requests.
@@ -422,75 +263,7 @@ fn threads(rows: &[Spanned<ThreadRow>]) -> TokenStream {
     }
 }
 
-/// One protocol's words.
-fn protocol(name: &str, mapping: &Mapping) -> TokenStream {
-    let module = format_ident!("{}", name.to_snake_case());
-    let doc = format!("The words of {name}.");
-    let run = lookup(&mapping.run_status, |name| {
-        let name = variant(name);
-        quote!(RunObservation::#name)
-    });
-    let class = lookup(&mapping.request_kind, |name| {
-        let name = variant(name);
-        quote!(RequestClass::#name)
-    });
-    let status = lookup(&mapping.request_status, |name| {
-        if name == OPEN {
-            return quote!(None);
-        }
-        let name = variant(name);
-        quote!(Some(RequestObservation::#name))
-    });
-    let capability = lookup(&mapping.capability, |name| {
-        let name = variant(name);
-        quote!(Capability::#name)
-    });
-    quote! {
-        #[doc = #doc]
-        pub mod #module {
-            use super::{Capability, RequestClass, RequestObservation, RunObservation};
-
-            /// What a run's status says; a word of a newer T3 never says an end.
-            pub fn observe_run(word: &str) -> RunObservation {
-                #run
-            }
-
-            /// The class of a request's kind.
-            pub fn classify_request(word: &str) -> RequestClass {
-                #class
-            }
-
-            /// What a request's status says; none while it is open: then its class and capability say it.
-            pub fn request_status(word: &str) -> Option<RequestObservation> {
-                #status
-            }
-
-            /// The way that an answer can go.
-            pub fn capability(word: &str) -> Capability {
-                #capability
-            }
-        }
-    }
-}
-
-/// A match over the words of a place, one arm a meaning, so that two words of one meaning share it.
-fn lookup(words: &Words, target: impl Fn(&str) -> TokenStream) -> TokenStream {
-    let unknown = words.unknown.get_ref();
-    let mut meanings: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (word, meaning) in &words.meanings {
-        let meaning = meaning.get_ref().as_str();
-        if meaning == unknown {
-            continue;
-        }
-        match meanings.iter_mut().find(|(known, _)| *known == meaning) {
-            Some((_, words)) => words.push(word.get_ref()),
-            None => meanings.push((meaning, vec![word.get_ref()])),
-        }
-    }
-    let arms = meanings.iter().map(|(meaning, words)| {
-        let target = target(meaning);
-        quote!(#(#words)|* => #target)
-    });
-    let otherwise = target(unknown);
-    quote!(match word { #(#arms,)* _ => #otherwise })
+/// A text or none.
+pub(super) fn option(text: Option<&str>) -> TokenStream {
+    text.map_or_else(|| quote!(None), |text| quote!(Some(#text)))
 }

@@ -1,0 +1,15 @@
+//! The lifecycle: the table's compiler as a library, the generated machines, the fold, and both on recordings of a real server.
+
+#[path = "lifecycle/support.rs"]
+mod support;
+
+#[path = "lifecycle/compiler.rs"]
+mod compiler;
+#[path = "lifecycle/fold.rs"]
+mod fold;
+#[path = "lifecycle/history.rs"]
+mod history;
+#[path = "lifecycle/machines.rs"]
+mod machines;
+#[path = "lifecycle/recordings.rs"]
+mod recordings;
