@@ -1,5 +1,7 @@
 //! The lifecycle: the table's compiler as a library, the generated machines, the fold, and both on recordings of a real server.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
 #[path = "lifecycle/support.rs"]
 mod support;
 

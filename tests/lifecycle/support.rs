@@ -5,20 +5,20 @@ use t3code_mcp::lifecycle::{RequestFacts, RunFacts, ThreadFacts};
 use t3code_mcp::protocol::{MessageId, RunId, RuntimeRequestId};
 
 /// A time, in seconds from an arbitrary begin.
-pub fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + seconds).expect("a time that exists")
 }
 
-pub fn run_id(ordinal: u64) -> RunId {
+pub(crate) fn run_id(ordinal: u64) -> RunId {
     RunId::from(format!("run-{ordinal}"))
 }
 
-pub fn request_id(name: &str) -> RuntimeRequestId {
+pub(crate) fn request_id(name: &str) -> RuntimeRequestId {
     RuntimeRequestId::from(name.to_owned())
 }
 
 /// A run in one of T3's statuses, asked for and (unless it waits) begun and ended in the order of ordinals.
-pub fn run(ordinal: u64, status: &str) -> RunFacts {
+pub(crate) fn run(ordinal: u64, status: &str) -> RunFacts {
     let base = i64::try_from(ordinal).expect("small") * 100;
     let ended = ["completed", "interrupted", "failed", "cancelled", "rolled_back"].contains(&status);
     let waits = status == "queued";
@@ -38,7 +38,7 @@ pub fn run(ordinal: u64, status: &str) -> RunFacts {
 }
 
 /// A run that was taken out of the queue.
-pub fn unqueued(ordinal: u64) -> RunFacts {
+pub(crate) fn unqueued(ordinal: u64) -> RunFacts {
     RunFacts {
         started_at: None,
         ..run(ordinal, "cancelled")
@@ -46,7 +46,7 @@ pub fn unqueued(ordinal: u64) -> RunFacts {
 }
 
 /// A live pending request of a run.
-pub fn request(name: &str, kind: &str, of: u64) -> RequestFacts {
+pub(crate) fn request(name: &str, kind: &str, of: u64) -> RequestFacts {
     RequestFacts {
         id: request_id(name),
         run: Some(run_id(of)),
@@ -57,7 +57,7 @@ pub fn request(name: &str, kind: &str, of: u64) -> RequestFacts {
     }
 }
 
-pub fn thread(runs: Vec<RunFacts>, requests: Vec<RequestFacts>) -> ThreadFacts {
+pub(crate) fn thread(runs: Vec<RunFacts>, requests: Vec<RequestFacts>) -> ThreadFacts {
     ThreadFacts {
         deleted: false,
         runs,
