@@ -11,7 +11,7 @@ const FIRST: Duration = Duration::from_millis(500);
 /// The longest delay, jitter included: it adds up to the delay itself.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A connection that stood so long was a good one: the next loss begins anew.
-const HEALTHY: Duration = Duration::from_secs(60);
+const HEALTHY: Duration = Duration::from_mins(1);
 
 /// The delays of one machine.
 #[derive(Debug)]

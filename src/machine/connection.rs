@@ -4,7 +4,6 @@
 //! forgets what was known before anything is sent. It decides nothing about threads; that is the mirror's.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -25,8 +24,6 @@ use super::state::StreamItem;
 use super::{Core, MachineSettings};
 use crate::protocol::Untrusted;
 
-/// The longest wait for the first snapshot of a stream.
-const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Without this scope nothing can be seen.
 const READ_SCOPE: &str = "orchestration:read";
 /// How much of T3's text a log line repeats.
@@ -165,11 +162,9 @@ async fn follow(
         dialect,
         mut shell,
     } = connected;
-    let first = tokio::time::timeout(SNAPSHOT_TIMEOUT, first_state(core, &*dialect, &mut shell));
-    match first.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return error,
-        Err(_) => return MachineError::Timeout(SNAPSHOT_TIMEOUT),
+    // The session itself bounds how long a stream's first chunk may take.
+    if let Err(error) = first_state(core, &*dialect, &mut shell).await {
+        return error;
     }
     let mut archive = session.subscribe(dialect.archive_subscription()).await.ok();
 

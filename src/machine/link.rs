@@ -18,7 +18,7 @@ use super::socket::SessionHandle;
 use crate::protocol::{ProviderInstanceId, ThreadId};
 
 /// How long the providers and their models are kept.
-const PROVIDERS_KEPT: Duration = Duration::from_secs(60);
+const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
 
 /// A connection that stands.
 #[derive(Debug)]

@@ -43,7 +43,10 @@ impl Machine {
 
         let sent = self.core.send(|dialect| dialect.launch(launch)).await;
         match sent {
-            Ok(answer) => link.dialect.read_launched(&answer, &launch.message).map_err(unread),
+            Ok(answer) => link
+                .dialect
+                .read_launched(&answer, &launch.message)
+                .map_err(|error| unread(&error)),
             Err(Failed::UnknownProcedure) => self.launch_in_steps(launch).await,
             Err(Failed::Error(error)) => Err(error),
         }
@@ -76,12 +79,11 @@ impl Machine {
     /// The provider that the message's run would go to. A thread without a row is read: T3 takes messages to deleted ones, and runs them.
     async fn instance_of(&self, message: &SendMessage) -> Result<ProviderInstanceId, MachineError> {
         let named = message.model.as_ref().map(|model| model.instance.clone());
-        let (deleted, own) = match self.thread(&message.thread) {
-            Some(row) => (row.deleted, row.model.instance.clone()),
-            None => {
-                let thread = self.read_thread_anew(&message.thread).await?;
-                (thread.facts.deleted, thread.head.model.instance)
-            }
+        let (deleted, own) = if let Some(row) = self.thread(&message.thread) {
+            (row.deleted, row.model.instance.clone())
+        } else {
+            let thread = self.read_thread_anew(&message.thread).await?;
+            (thread.facts.deleted, thread.head.model.instance)
         };
         if deleted {
             return Err(MachineError::Unsafe(format!(
@@ -163,7 +165,7 @@ impl Machine {
     ) -> Result<u64, MachineError> {
         let dialect = self.core.link()?.dialect.clone();
         let answer = self.core.send(write).await.map_err(Failed::into_error)?;
-        let sequence = dialect.read_sequence(&answer).map_err(unread)?;
+        let sequence = dialect.read_sequence(&answer).map_err(|error| unread(&error))?;
         self.core.state.handle_written(thread, sequence);
         Ok(sequence)
     }
@@ -258,7 +260,7 @@ fn settle(error: CallError) -> Settled {
 }
 
 /// T3 answered that it did it, in a way that we cannot read: it happened, as far as anyone knows.
-fn unread(error: MachineError) -> MachineError {
+fn unread(error: &MachineError) -> MachineError {
     MachineError::AnswerLost {
         reason: format!("T3 answered, but not in a way that can be read: {error}"),
     }

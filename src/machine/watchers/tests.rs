@@ -55,7 +55,7 @@ async fn a_sequence_is_reached_when_the_shell_shows_it_and_not_before() {
 
     let waiting = tokio::spawn({
         let watchers = watchers.clone();
-        async move { watchers.reached(5, Duration::from_secs(60), || false).await }
+        async move { watchers.reached(5, Duration::from_mins(1), || false).await }
     });
     tokio::task::yield_now().await;
     watchers.set_applied(6);

@@ -23,7 +23,7 @@ const LIVE: &str = "live";
 #[derive(Debug, Default)]
 pub(super) struct Items {
     /// By T3's order.
-    pub(super) items: Vec<Item>,
+    pub(super) kept: Vec<Item>,
     /// The newest todo list or plan, with its place.
     pub(super) plan: Option<(u64, Vec<PlanStep>)>,
     /// Secrets that are asked for: no runtime requests to T3, but something that a run waits for.
@@ -33,7 +33,7 @@ pub(super) struct Items {
 impl Items {
     /// Takes the items of another list in.
     pub(super) fn absorb(&mut self, other: Self) {
-        self.items.extend(other.items);
+        self.kept.extend(other.kept);
         self.secrets.extend(other.secrets);
         if other.plan.as_ref().map(|(ordinal, _)| *ordinal) > self.plan.as_ref().map(|(ordinal, _)| *ordinal) {
             self.plan = other.plan;
@@ -44,7 +44,7 @@ impl Items {
         /// The facts that all items share.
         macro_rules! push {
             ($item:expr, $kind:expr) => {
-                self.items.push(Item {
+                self.kept.push(Item {
                     run: $item.run_id,
                     ordinal: $item.ordinal,
                     status: $item.status.as_str().to_owned(),
@@ -100,14 +100,7 @@ impl Items {
                 }
             ),
             v2::TurnItem::SecretRequest(item) => {
-                self.secrets.push(RequestFacts {
-                    id: RuntimeRequestId(item.id.0.clone()),
-                    run: item.run_id.clone(),
-                    kind: SECRET_REQUEST.to_owned(),
-                    status: item.secret_status.as_str().to_owned(),
-                    capability: LIVE.to_owned(),
-                    created_at: time("startedAt", item.started_at.as_ref().unwrap_or(&item.updated_at))?,
-                });
+                self.secrets.push(secret(&item)?);
                 push!(
                     item,
                     ItemKind::Secret {
@@ -174,6 +167,17 @@ fn tool(kind: &str, detail: &str, exit_code: Option<i64>) -> ItemKind {
         detail: cut(detail, DETAIL_CHARS),
         exit_code,
     }
+}
+
+fn secret(item: &v2::TurnItemSecretRequest) -> Result<RequestFacts, BadTime> {
+    Ok(RequestFacts {
+        id: RuntimeRequestId(item.id.0.clone()),
+        run: item.run_id.clone(),
+        kind: SECRET_REQUEST.to_owned(),
+        status: item.secret_status.as_str().to_owned(),
+        capability: LIVE.to_owned(),
+        created_at: time("startedAt", item.started_at.as_ref().unwrap_or(&item.updated_at))?,
+    })
 }
 
 fn decision(option: v2::ProviderApprovalOption) -> DecisionOption {

@@ -40,7 +40,8 @@ struct Item<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Snapshot<'a> {
-    snapshot_sequence: u64,
+    #[serde(rename = "snapshotSequence")]
+    sequence: u64,
     #[serde(borrow)]
     threads: Vec<&'a RawValue>,
     #[serde(borrow, default)]
@@ -87,8 +88,8 @@ pub(super) fn read_archive_item(value: &RawValue) -> Result<ArchiveItem, Machine
                 item.need(item.snapshot, "snapshot")?.get().as_bytes(),
             )?;
             ArchiveItem::Snapshot {
-                sequence: snapshot.snapshot_sequence,
-                threads: rows(&snapshot.threads, true, snapshot.snapshot_sequence)?,
+                sequence: snapshot.sequence,
+                threads: rows(&snapshot.threads, true, snapshot.sequence)?,
             }
         }
         "thread.updated" => {
@@ -112,7 +113,7 @@ impl Item<'_> {
 
 fn snapshot(value: &RawValue) -> Result<ShellSnapshot, MachineError> {
     let snapshot: Snapshot<'_> = read("a snapshot of the shell", value.get().as_bytes())?;
-    let sequence = snapshot.snapshot_sequence;
+    let sequence = snapshot.sequence;
     let mut threads = rows(&snapshot.threads, false, sequence)?;
     threads.extend(rows(&snapshot.archived_threads.unwrap_or_default(), true, sequence)?);
     let projects = snapshot.projects.into_iter().map(project).collect::<Result<_, _>>()?;

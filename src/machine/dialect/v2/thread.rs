@@ -83,7 +83,7 @@ pub(super) fn read_body(body: &[u8]) -> Result<Thread, MachineError> {
 
 fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bool) -> Result<Thread, BadTime> {
     let Items {
-        mut items,
+        kept: mut items,
         plan,
         secrets,
     } = {
@@ -258,15 +258,12 @@ fn files(checkpoints: Vec<v2::Checkpoint>) -> Vec<FileChange> {
                 additions: file.additions,
                 deletions: file.deletions,
             };
-            match places
-                .get(&(checkpoint.run_id.clone(), file.path.clone()))
-                .and_then(|at| files.get_mut(*at))
-            {
-                Some(known) => *known = change,
-                None => {
-                    places.insert((checkpoint.run_id.clone(), file.path), files.len());
-                    files.push(change);
-                }
+            let place = (checkpoint.run_id.clone(), file.path);
+            if let Some(known) = places.get(&place).and_then(|at| files.get_mut(*at)) {
+                *known = change;
+            } else {
+                places.insert(place, files.len());
+                files.push(change);
             }
         }
     }

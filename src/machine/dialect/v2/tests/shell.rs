@@ -1,0 +1,201 @@
+//! Items of the shell streams, and the mirror fed with them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::raw;
+use crate::machine::dialect::{Dialect, Protocol2};
+use crate::machine::domain::ThreadRow;
+use crate::machine::mirror::{ArchiveItem, Effect, Mirror, ShellItem, ShellSnapshot};
+
+/// A recorded item, decoded.
+#[derive(Clone, Debug)]
+enum Recorded {
+    Shell(ShellItem),
+    Archive(ArchiveItem),
+}
+
+fn recording(text: &str) -> Vec<(String, Recorded)> {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        conn: String,
+        stream: String,
+        #[serde(borrow)]
+        item: &'a RawValue,
+    }
+    text.lines()
+        .map(|line| {
+            let line: Line<'_> = serde_json::from_str(line).unwrap();
+            let item = match line.stream.as_str() {
+                "shell" => Recorded::Shell(Protocol2.read_shell_item(line.item).unwrap()),
+                _ => Recorded::Archive(Protocol2.read_archive_item(line.item).unwrap()),
+            };
+            (line.conn, item)
+        })
+        .collect()
+}
+
+fn apply(mirror: &mut Mirror, item: &Recorded) {
+    match item.clone() {
+        Recorded::Shell(item) => mirror.handle_shell(item),
+        Recorded::Archive(item) => mirror.handle_archive(item),
+    }
+}
+
+fn rows(mirror: &Mirror) -> BTreeMap<String, Arc<ThreadRow>> {
+    mirror
+        .threads()
+        .into_iter()
+        .map(|row| (row.id.0.clone(), row))
+        .collect()
+}
+
+fn effects(mirror: &mut Mirror) -> Vec<Effect> {
+    std::iter::from_fn(|| mirror.poll_effect()).collect()
+}
+
+const SHELLS: [(&str, &str); 4] = [
+    ("04", fixture!("shell-04.jsonl")),
+    ("06", fixture!("shell-06.jsonl")),
+    ("07", fixture!("shell-07.jsonl")),
+    ("14", fixture!("shell-14.jsonl")),
+];
+
+#[test]
+fn every_recorded_shell_is_one_database_and_ends_current() {
+    for (name, text) in SHELLS {
+        let mut mirror = Mirror::default();
+        for (_, item) in &recording(text) {
+            apply(&mut mirror, item);
+        }
+        assert!(!effects(&mut mirror).contains(&Effect::Reset), "{name}");
+        assert!(!mirror.threads().is_empty() && !mirror.projects().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_reconnect_of_the_recording_replays_what_its_snapshot_covers_without_waking_anyone() {
+    // After the kill: a snapshot at 1705, then twenty items at or below it, then `synchronized`.
+    let items = recording(fixture!("shell-07.jsonl"));
+    let mut mirror = Mirror::default();
+    for (conn, item) in &items {
+        let replayed = conn == "shell-after-kill"
+            && matches!(item, Recorded::Shell(ShellItem::ThreadUpdated(row)) if row.sequence <= 1705);
+        effects(&mut mirror);
+        apply(&mut mirror, item);
+        if replayed {
+            assert_eq!(effects(&mut mirror), []);
+        }
+    }
+    assert_eq!(mirror.applied(), 1795);
+}
+
+#[test]
+fn the_recorded_archive_moves_are_one_thread_on_both_streams() {
+    let items = recording(fixture!("shell-06.jsonl"));
+    let thread = items
+        .iter()
+        .find_map(|(_, item)| match item {
+            Recorded::Archive(ArchiveItem::Updated(row)) => Some(row.id.clone()),
+            Recorded::Archive(_) | Recorded::Shell(_) => None,
+        })
+        .unwrap();
+    let mut mirror = Mirror::default();
+    let mut story = Vec::new();
+    for (_, item) in &items {
+        apply(&mut mirror, item);
+        let place = mirror.thread(&thread).map(|row| row.archived);
+        if story.last() != Some(&place) {
+            story.push(place);
+        }
+    }
+    // Not there yet, active, archived, restored, deleted for good though T3 repeats the removal on every later event.
+    assert_eq!(story, [None, Some(false), Some(true), Some(false), None]);
+}
+
+#[test]
+fn a_row_that_says_cancelled_is_no_end() {
+    // The last queued run was cancelled; at 286 nothing is active for a moment, and then the queue goes on.
+    let mut mirror = Mirror::default();
+    let mut seen = Vec::new();
+    for (_, item) in &recording(fixture!("shell-04.jsonl")) {
+        apply(&mut mirror, item);
+        seen.extend(
+            mirror
+                .threads()
+                .into_iter()
+                .filter(|row| row.sequence == mirror.applied()),
+        );
+    }
+    let at = |sequence| {
+        let row = seen.iter().find(|row| row.sequence == sequence).unwrap();
+        (
+            row.status.as_str(),
+            row.active_run.is_some(),
+            row.active_run == row.latest_run,
+        )
+    };
+    assert_eq!(
+        [at(261), at(286), at(294)],
+        [
+            ("cancelled", true, false),
+            ("cancelled", false, false),
+            ("cancelled", true, false)
+        ]
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Within one connection any item may be repeated, at once or later, and the rows stay those of the straight run.
+    #[test]
+    fn repeated_items_of_a_recording_change_nothing(
+        which in 0..SHELLS.len(),
+        repeats in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..12),
+    ) {
+        let items = recording(SHELLS[which].1);
+        let mut straight = Mirror::default();
+        items.iter().for_each(|(_, item)| apply(&mut straight, item));
+
+        let mut mirror = Mirror::default();
+        for (index, (conn, item)) in items.iter().enumerate() {
+            apply(&mut mirror, item);
+            for (at, back) in &repeats {
+                if at.index(items.len()) == index {
+                    let from = back.index(index + 1);
+                    // A snapshot is never sent again once later items were.
+                    let again = items[from..=index].iter().filter(|(other, item)| {
+                        other == conn && !matches!(item, Recorded::Shell(ShellItem::Snapshot(_)) | Recorded::Archive(ArchiveItem::Snapshot { .. }))
+                    });
+                    again.for_each(|(_, item)| apply(&mut mirror, item));
+                }
+            }
+        }
+        prop_assert_eq!(rows(&mirror), rows(&straight));
+        prop_assert!(!effects(&mut mirror).contains(&Effect::Reset));
+    }
+}
+
+#[test]
+fn a_row_keeps_the_beginning_of_a_long_message_and_no_half_character() {
+    let line = fixture!("shell-14.jsonl").lines().next().unwrap();
+    let mut item = serde_json::from_str::<Value>(line).unwrap()["item"].take();
+    let threads = item["snapshot"]["threads"].as_array_mut().unwrap();
+    let message =
+        json!({"id": "m", "role": "assistant", "text": "ä".repeat(200_000), "updatedAt": "2026-11-30T06:02:20.169Z"});
+    threads[0]["latestVisibleMessage"] = message;
+    let ShellItem::Snapshot(ShellSnapshot { threads, .. }) = Protocol2.read_shell_item(&raw(&item)).unwrap() else {
+        panic!("no snapshot");
+    };
+    let text = &threads[0].last_message.as_ref().unwrap().text;
+    assert_eq!(
+        (text.chars().count(), text.capacity()),
+        (ThreadRow::MESSAGE_CHARS, 2 * ThreadRow::MESSAGE_CHARS)
+    );
+}

@@ -1,0 +1,220 @@
+//! Reads of threads and of the server's config.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::raw;
+use crate::machine::dialect::{Dialect, Protocol2};
+use crate::machine::domain::{ItemKind, Thread};
+use crate::machine::mirror::ShellItem;
+
+fn threads(text: &str) -> Vec<Thread> {
+    text.lines()
+        .map(|line| Protocol2.read_thread(line.as_bytes()).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_queued_run_whose_message_went_to_another_run_was_promoted_into_it() {
+    let thread = threads(fixture!("thread-04.jsonl")).pop().unwrap();
+    assert_eq!(thread.sequence, 440);
+    let run = |ordinal| thread.facts.runs.iter().find(|run| run.ordinal == ordinal).unwrap();
+    assert_eq!(run(7).promoted_into.as_ref(), Some(&run(6).id));
+    // Taken off the queue by hand, never started: promoted into nothing.
+    assert_eq!(
+        (run(4).status.as_str(), run(4).promoted_into.as_ref(), run(4).started_at),
+        ("cancelled", None, None)
+    );
+}
+
+#[test]
+fn the_run_of_a_message_is_the_messages_own_and_not_the_runs_last_message() {
+    let thread = threads(fixture!("thread-04.jsonl")).pop().unwrap();
+    let first = thread.messages.iter().find(|message| message.role == "user").unwrap();
+    let run = thread
+        .facts
+        .runs
+        .iter()
+        .find(|run| Some(&run.id) == first.run.as_ref())
+        .unwrap();
+    assert_eq!(run.ordinal, 1);
+    assert_ne!(run.user_message, first.id, "the steer overwrote it");
+}
+
+#[test]
+fn both_of_two_pending_requests_are_facts_with_their_run_and_text() {
+    let thread = threads(fixture!("thread-14.jsonl")).remove(0);
+    let run = &thread.facts.runs[0].id;
+    let pending: Vec<_> = thread
+        .facts
+        .requests
+        .iter()
+        .map(|request| {
+            (
+                request.kind.as_str(),
+                request.status.as_str(),
+                request.capability.as_str(),
+                request.run.as_ref(),
+            )
+        })
+        .collect();
+    assert_eq!(pending, [("command", "pending", "live", Some(run)); 2]);
+    let prompts: Vec<_> = thread
+        .items
+        .iter()
+        .filter_map(|item| match &item.kind {
+            ItemKind::Approval { prompt, .. } => prompt.as_deref(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(prompts, ["first cmd", "second cmd"]);
+}
+
+#[test]
+fn a_request_without_its_turn_item_finds_its_run_by_its_node() {
+    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    body["projection"]["turnItems"] = json!([]);
+    let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    assert!(thread.facts.requests.iter().all(|request| request.run.is_some()));
+}
+
+#[test]
+fn a_secret_that_is_asked_for_is_a_request_though_t3_has_none() {
+    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let item = &mut body["projection"]["turnItems"][1];
+    item["type"] = json!("secret_request");
+    item["label"] = json!("API key");
+    item["reason"] = json!("to deploy");
+    item["secretStatus"] = json!("pending");
+    let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    let request = thread.facts.requests.last().unwrap();
+    assert_eq!(
+        (request.kind.as_str(), request.status.as_str()),
+        ("secret_request", "pending")
+    );
+    assert_eq!(request.run.as_ref(), Some(&thread.facts.runs[0].id));
+}
+
+#[test]
+fn a_deleted_thread_reads_as_deleted() {
+    let thread = threads(fixture!("thread-06.jsonl")).pop().unwrap();
+    assert!(thread.facts.deleted);
+    assert!(
+        thread
+            .items
+            .iter()
+            .any(|item| matches!(item.kind, ItemKind::Failure { .. })),
+        "why a run failed"
+    );
+}
+
+#[test]
+fn the_questions_and_approvals_of_the_recording_have_their_text() {
+    for thread in threads(fixture!("thread-05.jsonl")) {
+        for request in thread.facts.requests {
+            let text = thread.items.iter().find_map(|item| match &item.kind {
+                ItemKind::Question { request: id, questions } if *id == request.id => {
+                    Some(questions.iter().all(|question| !question.question.is_empty()))
+                }
+                ItemKind::Approval {
+                    request: id, prompt, ..
+                } if *id == request.id => Some(prompt.is_some()),
+                _ => None,
+            });
+            assert_eq!(text, Some(true), "{}", request.kind);
+        }
+    }
+}
+
+#[test]
+fn a_thread_whose_local_items_stand_among_the_visible_ones_alone_has_them_all() {
+    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let whole = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    let items = body["projection"]["turnItems"].take();
+    let visible = items.as_array().unwrap().iter().enumerate().map(|(position, item)| {
+        json!({"item": item, "position": position, "sourceItemId": item["id"], "sourceThreadId": item["threadId"], "visibility": "local"})
+    });
+    body["projection"]["visibleTurnItems"] = visible.collect();
+    body["projection"]["turnItems"] = json!([]);
+    body["turnItemsOmitLocalVisible"] = json!(true);
+    let compact = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    assert_eq!(compact.items, whole.items);
+}
+
+#[test]
+fn words_fields_and_kinds_of_a_newer_t3_are_taken_along() {
+    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    body["projection"]["runs"][0]["status"] = json!("pondering");
+    body["projection"]["runs"][0]["novelty"] = json!({"a": 1});
+    body["projection"]["runtimeRequests"][0]["kind"] = json!("telepathy");
+    body["projection"]["runtimeRequests"][0]["responseCapability"] = json!({"type": "dream", "depth": 3});
+    body["projection"]["turnItems"][1]["type"] = json!("hologram");
+    let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    assert_eq!(thread.facts.runs[0].status, "pondering");
+    let request = &thread.facts.requests[0];
+    assert_eq!(
+        (request.kind.as_str(), request.capability.as_str()),
+        ("telepathy", "dream")
+    );
+
+    let item = raw(&json!({"kind": "thread.dreamt", "sequence": 5}));
+    assert_eq!(
+        Protocol2.read_shell_item(&item).unwrap(),
+        ShellItem::Unknown {
+            kind: "thread.dreamt".to_owned()
+        }
+    );
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_that_names_the_place() {
+    let line = fixture!("thread-14.jsonl").lines().next().unwrap();
+    let mut body: Value = serde_json::from_str(line).unwrap();
+    body["projection"]["runs"][0]["requestedAt"] = json!("yesterday");
+    let error = Protocol2
+        .read_thread(body.to_string().as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("runs.requestedAt") && error.contains("yesterday"),
+        "{error}"
+    );
+
+    let mut body: Value = serde_json::from_str(line).unwrap();
+    body["projection"]["runs"][0]["ordinal"] = json!("first");
+    let error = Protocol2
+        .read_thread(body.to_string().as_bytes())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("projection.runs[0].ordinal"), "{error}");
+
+    let item = raw(&json!({"kind": "thread.removed", "sequence": 5}));
+    let error = Protocol2.read_shell_item(&item).unwrap_err().to_string();
+    assert!(
+        error.contains("thread.removed") && error.contains("threadId"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_recorded_config_names_providers_models_and_options() {
+    let config = RawValue::from_string(fixture!("config.json").to_owned()).unwrap();
+    let providers = Protocol2.read_providers(&config).unwrap();
+    let ready: Vec<_> = providers
+        .iter()
+        .filter(|provider| provider.enabled)
+        .map(|provider| provider.instance.0.as_str())
+        .collect();
+    assert_eq!(ready, ["grok"]);
+    assert!(
+        providers
+            .iter()
+            .any(|provider| provider.instance.0 == "claudeAgent" && provider.status == "disabled")
+    );
+    assert!(
+        providers
+            .iter()
+            .flat_map(|provider| &provider.models)
+            .any(|model| !model.options.is_empty())
+    );
+}
