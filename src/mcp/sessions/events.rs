@@ -1,0 +1,232 @@
+//! Keeps what was sent on the streams of sessions, so that a client whose connection broke can come back for the rest.
+//!
+//! Without it the result of a call that ends while its client is away is lost. Only streams of sessions come here (the newest revision has no
+//! way to resume), and what is kept is bounded: [`MAX_WRITTEN`] streams that were read to their end, [`MAX_UNREAD`] that were not, and those
+//! for [`UNREAD_FOR`].
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use rmcp::model::JsonRpcMessage;
+use rmcp::transport::streamable_http_server::session::{EventStore, EventStoreError, EventStream, ServerSseMessage};
+use tokio::sync::watch;
+
+use crate::mcp::fate::Fate;
+
+/// Streams kept after they were read to their end: the last bytes may still have been lost on the way.
+pub const MAX_WRITTEN: usize = 256;
+
+/// Streams kept whose result nobody read.
+pub const MAX_UNREAD: usize = 4_096;
+
+/// How long an unread result is kept.
+pub const UNREAD_FOR: Duration = Duration::from_secs(300);
+
+/// Events kept of one stream; progress beyond it makes room, oldest first.
+const MAX_EVENTS: usize = 64;
+
+/// The events of all streams.
+#[derive(Debug, Default)]
+pub struct Events {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    streams: HashMap<String, Kind>,
+    /// Finished streams, in the order of their end.
+    written: VecDeque<String>,
+    unread: VecDeque<(String, Instant)>,
+}
+
+#[derive(Debug)]
+struct Kind {
+    events: VecDeque<(u64, ServerSseMessage)>,
+    next: u64,
+    ended: bool,
+    /// The session that it belongs to and what becomes of its answer, once known.
+    of: Option<(String, Fate)>,
+    changed: watch::Sender<u64>,
+}
+
+/// Why a stream cannot be resumed.
+#[derive(Debug, thiserror::Error)]
+#[error("no stream of this session is kept for that event id")]
+pub struct UnknownEvent;
+
+impl Events {
+    /// Says whose stream the event is of, and what becomes of the answer that it carries.
+    pub fn belongs(&self, event_id: &str, session: &str, fate: Fate) {
+        if let Some((_, name)) = parse(event_id)
+            && let Some(kind) = self.kept().streams.get_mut(name)
+        {
+            kind.of = Some((session.to_owned(), fate));
+        }
+    }
+
+    /// The stream of that event can be resumed by that session.
+    pub fn can_resume(&self, event_id: &str, session: &str) -> bool {
+        let Some((_, name)) = parse(event_id) else {
+            return false;
+        };
+        // What a session's own standing stream carried is named after it.
+        name.strip_suffix(":common") == Some(session)
+            || self
+                .kept()
+                .streams
+                .get(name)
+                .and_then(|kind| kind.of.as_ref())
+                .is_some_and(|(owner, _)| owner == session)
+    }
+
+    /// What follows the event, for that session; it ends with the result.
+    pub fn resume(self: &Arc<Self>, event_id: &str, session: &str) -> Result<EventStream, UnknownEvent> {
+        if !self.can_resume(event_id, session) {
+            return Err(UnknownEvent);
+        }
+        let (after, name) = parse(event_id).ok_or(UnknownEvent)?;
+        let (name, mut changed, fate) = {
+            let kept = self.kept();
+            let kind = kept.streams.get(name).ok_or(UnknownEvent)?;
+            let fate = kind.of.as_ref().map(|(_, fate)| fate.clone());
+            (name.to_owned(), kind.changed.subscribe(), fate)
+        };
+        let mut reader = fate.map(|fate| fate.reader());
+        let events = Arc::clone(self);
+        changed.mark_changed();
+        let state = (after, changed);
+        Ok(Box::pin(
+            stream::unfold(state, move |(after, mut changed)| {
+                let events = Arc::clone(&events);
+                let name = name.clone();
+                async move {
+                    loop {
+                        if let Some((number, event)) = events.after(&name, after) {
+                            return Some((event, (number, changed)));
+                        }
+                        if events.has_ended(&name) || changed.changed().await.is_err() {
+                            return None;
+                        }
+                    }
+                }
+            })
+            .map(move |event| {
+                if is_result(&event)
+                    && let Some(reader) = &mut reader
+                {
+                    reader.finished();
+                }
+                event
+            }),
+        ))
+    }
+
+    /// A stream was read to its end by the one who asked: it is kept a while, as one of the last [`MAX_WRITTEN`].
+    pub fn read_to_end(&self, event_id: &str) {
+        let Some((_, name)) = parse(event_id) else {
+            return;
+        };
+        let mut kept = self.kept();
+        kept.unread.retain(|(unread, _)| unread != name);
+        kept.written.push_back(name.to_owned());
+        if kept.written.len() > MAX_WRITTEN
+            && let Some(oldest) = kept.written.pop_front()
+        {
+            kept.streams.remove(&oldest);
+        }
+    }
+
+    /// A session is gone, and with it what its streams carried.
+    pub fn forget_session(&self, session: &str) {
+        self.kept().streams.retain(|name, kind| {
+            name.strip_suffix(":common") != Some(session)
+                && kind.of.as_ref().is_none_or(|(owner, _)| owner != session)
+        });
+    }
+
+    /// Lets go of results that nobody came for.
+    pub fn forget_old(&self, now: Instant) {
+        let mut kept = self.kept();
+        while let Some((_, ended)) = kept.unread.front()
+            && (kept.unread.len() > MAX_UNREAD || now.duration_since(*ended) >= UNREAD_FOR)
+            && let Some((name, _)) = kept.unread.pop_front()
+        {
+            kept.streams.remove(&name);
+        }
+    }
+
+    /// How many streams are kept.
+    pub fn kept_streams(&self) -> usize {
+        self.kept().streams.len()
+    }
+
+    fn after(&self, name: &str, after: u64) -> Option<(u64, ServerSseMessage)> {
+        let kept = self.kept();
+        let events = &kept.streams.get(name)?.events;
+        events.iter().find(|(number, _)| *number > after).cloned()
+    }
+
+    fn has_ended(&self, name: &str) -> bool {
+        self.kept().streams.get(name).is_none_or(|kind| kind.ended)
+    }
+
+    fn add(&self, name: &str, event: &ServerSseMessage, now: Instant) -> String {
+        let mut kept = self.kept();
+        let ends = is_result(event);
+        let kind = kept.streams.entry(name.to_owned()).or_insert_with(|| Kind {
+            events: VecDeque::new(),
+            next: 1,
+            ended: false,
+            of: None,
+            changed: watch::Sender::new(0),
+        });
+        let number = kind.next;
+        kind.next += 1;
+        let id = format!("{number}_{name}");
+        let mut event = event.clone();
+        event.event_id = Some(id.clone());
+        if kind.events.len() >= MAX_EVENTS {
+            kind.events.pop_front();
+        }
+        kind.events.push_back((number, event));
+        kind.changed.send_replace(number);
+        if ends && !kind.ended {
+            kind.ended = true;
+            kept.unread.push_back((name.to_owned(), now));
+        }
+        id
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The event carries the answer to the request that its stream is for.
+pub fn is_result(event: &ServerSseMessage) -> bool {
+    matches!(
+        event.message.as_deref(),
+        Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
+    )
+}
+
+/// An event id's number and stream.
+fn parse(event_id: &str) -> Option<(u64, &str)> {
+    let (number, name) = event_id.split_once('_')?;
+    Some((number.parse().ok()?, name))
+}
+
+#[async_trait::async_trait]
+impl EventStore for Events {
+    async fn store_event(&self, stream_id: &str, event: &ServerSseMessage) -> Result<String, EventStoreError> {
+        Ok(self.add(stream_id, event, Instant::now()))
+    }
+
+    async fn replay_events_after(&self, _: &str) -> Result<EventStream, EventStoreError> {
+        // A stream is resumed by its session alone, through `resume`: this call does not say who asks.
+        Err(Box::new(UnknownEvent))
+    }
+}

@@ -1,0 +1,287 @@
+//! Which sessions there are, whose they are, and what each is doing: the deciding part of `sessions`.
+//!
+//! It does no I/O and reads no clock: time is a parameter. It must never let one client see another's session, nor call a session idle while
+//! a call or a stream of it is open. The manager in `sessions` and the HTTP layer ask it.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use rmcp::model::RequestId;
+use rmcp::transport::streamable_http_server::SessionState;
+use uuid::Uuid;
+
+/// How many sessions are remembered, the sleeping ones included (some 300 bytes each).
+pub const MAX_KNOWN: usize = 10_000;
+
+/// How many sessions are awake (some 50 KiB each); beyond it the longest idle one goes to sleep early.
+pub const MAX_AWAKE: usize = 1_000;
+
+/// One session.
+#[derive(Debug)]
+struct Entry {
+    owner: String,
+    seen: Instant,
+    /// Requests whose result is not there yet.
+    open: HashSet<RequestId>,
+    /// Streams that a client holds open besides.
+    streams: usize,
+    awake: Awake,
+    /// What the client said when it opened the session; enough to wake it.
+    opened_with: Option<SessionState>,
+}
+
+/// Whether a session has a worker.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Awake {
+    /// It has one.
+    Yes,
+    /// Its worker was told to end and has not ended yet.
+    Closing,
+    /// It has none, and wakes with its next request.
+    No,
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub struct Registry {
+    sessions: HashMap<Uuid, Entry>,
+}
+
+/// The id, if it is written as we write ids: hyphenated, lower case. Anything else never named a session of ours.
+pub fn canonical(id: &str) -> Option<Uuid> {
+    let parsed = Uuid::try_parse(id).ok()?;
+    let mut buffer = Uuid::encode_buffer();
+    (&*parsed.hyphenated().encode_lower(&mut buffer) == id).then_some(parsed)
+}
+
+impl Registry {
+    /// How many sessions are known.
+    pub fn known(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// How many sessions have a worker.
+    pub fn awake(&self) -> usize {
+        self.sessions
+            .values()
+            .filter(|entry| entry.awake != Awake::No)
+            .count()
+    }
+
+    /// The session has a worker that takes requests.
+    pub fn is_awake(&self, id: Uuid) -> bool {
+        self.sessions.get(&id).is_some_and(|entry| entry.awake == Awake::Yes)
+    }
+
+    /// The session's worker is about to end.
+    pub fn is_closing(&self, id: Uuid) -> bool {
+        self.sessions
+            .get(&id)
+            .is_some_and(|entry| entry.awake == Awake::Closing)
+    }
+
+    /// What a sleeping session was opened with.
+    pub fn opened_with(&self, id: Uuid) -> Option<SessionState> {
+        self.sessions.get(&id)?.opened_with.clone()
+    }
+
+    /// A request names the session: true if it is the client's own, which also counts as a sign of life.
+    pub fn handle_request(&mut self, id: Uuid, client: &str, now: Instant) -> bool {
+        match self.sessions.get_mut(&id) {
+            Some(entry) if entry.owner == client => {
+                entry.seen = now;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// A client opened the session, or it woke.
+    pub fn handle_opened(&mut self, id: Uuid, owner: String, now: Instant) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.awake = Awake::Yes;
+            entry.seen = now;
+            return;
+        }
+        if self.sessions.len() >= MAX_KNOWN {
+            self.forget_oldest();
+        }
+        let entry = Entry {
+            owner,
+            seen: now,
+            open: HashSet::new(),
+            streams: 0,
+            awake: Awake::Yes,
+            opened_with: None,
+        };
+        self.sessions.insert(id, entry);
+    }
+
+    /// The session can be woken from this.
+    pub fn handle_stored(&mut self, id: Uuid, state: SessionState) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.opened_with = Some(state);
+        }
+    }
+
+    /// The session's worker has ended: it sleeps. Without anything to wake it from, it is forgotten.
+    pub fn handle_ended(&mut self, id: Uuid) {
+        let Some(entry) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        entry.awake = Awake::No;
+        entry.open.clear();
+        if entry.opened_with.is_none() {
+            self.sessions.remove(&id);
+        }
+    }
+
+    /// A request begins; false if one of the same id is still open.
+    pub fn handle_begun(&mut self, id: Uuid, request: &RequestId, now: Instant) -> bool {
+        let Some(entry) = self.sessions.get_mut(&id) else {
+            return true;
+        };
+        entry.seen = now;
+        entry.open.insert(request.clone())
+    }
+
+    /// A request's result is there, or it was cancelled.
+    pub fn handle_done(&mut self, id: Uuid, request: &RequestId, now: Instant) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.open.remove(request);
+            entry.seen = now;
+        }
+    }
+
+    /// A client opened a stream besides its requests.
+    pub fn handle_stream(&mut self, id: Uuid) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.streams += 1;
+        }
+    }
+
+    /// Such a stream ended.
+    pub fn handle_stream_end(&mut self, id: Uuid, now: Instant) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.streams = entry.streams.saturating_sub(1);
+            entry.seen = now;
+        }
+    }
+
+    /// The client ended the session.
+    pub fn forget(&mut self, id: Uuid) {
+        self.sessions.remove(&id);
+    }
+
+    /// Marks the sessions whose workers shall end now: those idle for `idle`, and the longest idle ones beyond [`MAX_AWAKE`].
+    pub fn poll_idle(&mut self, now: Instant, idle: Duration) -> Vec<Uuid> {
+        let mut quiet: Vec<(Instant, Uuid)> = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| entry.awake == Awake::Yes && entry.open.is_empty() && entry.streams == 0)
+            .map(|(id, entry)| (entry.seen, *id))
+            .collect();
+        quiet.sort_unstable();
+        let beyond = self.awake().saturating_sub(MAX_AWAKE);
+        let due: Vec<Uuid> = quiet
+            .into_iter()
+            .enumerate()
+            .filter(|(position, (seen, _))| *position < beyond || now.duration_since(*seen) >= idle)
+            .map(|(_, (_, id))| id)
+            .collect();
+        for id in &due {
+            if let Some(entry) = self.sessions.get_mut(id) {
+                entry.awake = Awake::Closing;
+            }
+        }
+        due
+    }
+
+    /// Makes room: the sleeping session that was seen longest ago goes.
+    fn forget_oldest(&mut self) {
+        let oldest = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| entry.awake == Awake::No)
+            .min_by_key(|(_, entry)| entry.seen)
+            .map(|(id, _)| *id);
+        if let Some(id) = oldest {
+            self.sessions.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(600);
+
+    fn opened(now: Instant) -> (Registry, Uuid) {
+        let mut registry = Registry::default();
+        let id = Uuid::from_u128(7);
+        registry.handle_opened(id, "alice".into(), now);
+        (registry, id)
+    }
+
+    #[test]
+    fn only_the_canonical_spelling_names_a_session() {
+        let id = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        assert!(canonical(id).is_some());
+        for other in [
+            "67E55044-10B1-426F-9247-BB680E5FE0C8",
+            "67e5504410b1426f9247bb680e5fe0c8",
+            "{67e55044-10b1-426f-9247-bb680e5fe0c8}",
+            "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8",
+            "../../../etc/passwd",
+            "",
+        ] {
+            assert!(canonical(other).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_session_is_its_owners_alone() {
+        let now = Instant::now();
+        let (mut registry, id) = opened(now);
+        assert!(registry.handle_request(id, "alice", now));
+        assert!(!registry.handle_request(id, "bob", now));
+    }
+
+    #[test]
+    fn a_session_with_an_open_call_or_stream_never_goes_to_sleep() {
+        let now = Instant::now();
+        let later = now + IDLE * 10;
+        let (mut registry, id) = opened(now);
+        let request = RequestId::Number(1);
+        assert!(registry.handle_begun(id, &request, now));
+        assert!(registry.poll_idle(later, IDLE).is_empty());
+        registry.handle_done(id, &request, now);
+        registry.handle_stream(id);
+        assert!(registry.poll_idle(later, IDLE).is_empty());
+        registry.handle_stream_end(id, now);
+        assert!(registry.poll_idle(now + IDLE / 2, IDLE).is_empty());
+        assert_eq!(registry.poll_idle(later, IDLE), [id]);
+    }
+
+    #[test]
+    fn a_request_id_is_free_again_once_its_result_is_there() {
+        let now = Instant::now();
+        let (mut registry, id) = opened(now);
+        let request = RequestId::Number(1);
+        assert!(registry.handle_begun(id, &request, now));
+        assert!(!registry.handle_begun(id, &request, now));
+        registry.handle_done(id, &request, now);
+        assert!(registry.handle_begun(id, &request, now));
+    }
+
+    #[test]
+    fn beyond_the_limit_the_longest_idle_session_sleeps_first() {
+        let now = Instant::now();
+        let mut registry = Registry::default();
+        for n in 0..=MAX_AWAKE as u128 {
+            registry.handle_opened(Uuid::from_u128(n), "alice".into(), now + Duration::from_millis(n as u64));
+        }
+        assert_eq!(registry.poll_idle(now + Duration::from_secs(2), IDLE), [Uuid::from_u128(0)]);
+    }
+}
