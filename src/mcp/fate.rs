@@ -1,12 +1,14 @@
 //! Tells what becomes of the answer to one call: written to the client, or lost since it hung up.
 //!
-//! The transport holds a [`Reader`] while somebody is there to read; a tool looks at [`Fate::lost`] to end a wait that nobody hears, and hands
-//! [`Fate::settled`] to the gateway, which merges a repeated call only with one whose answer was lost. It cancels nothing itself.
+//! The transport holds a [`Reader`] while somebody is there to read; a tool looks at [`Fate::lost`] to end a wait that nobody hears; and the
+//! gateway's [`Delivery`] learns it, since a repeated call is merged only with one whose answer was lost. It cancels nothing itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+
+use crate::gateway::Delivery;
 
 /// What becomes of one call's answer. Clones speak of the same call.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +20,7 @@ pub struct Fate {
 struct Inner {
     lost: CancellationToken,
     written: CancellationToken,
+    delivery: Delivery,
     state: Mutex<State>,
 }
 
@@ -31,6 +34,11 @@ struct State {
 }
 
 impl Fate {
+    /// What the gateway's receipt looks at.
+    pub fn delivery(&self) -> &Delivery {
+        &self.inner.delivery
+    }
+
     /// Fires when nobody will read the answer.
     pub fn lost(&self) -> &CancellationToken {
         &self.inner.lost
@@ -52,9 +60,7 @@ impl Fate {
 
     /// The client withdrew the call: nobody waits for its answer.
     pub fn withdraw(&self) {
-        if !self.inner.written.is_cancelled() {
-            self.inner.lost.cancel();
-        }
+        self.inner.lose();
     }
 
     /// Somebody reads the answer from now on.
@@ -79,22 +85,39 @@ impl Fate {
         }
         let runtime = tokio::runtime::Handle::try_current();
         let (Some(grace), Ok(runtime)) = (state.grace, runtime) else {
-            self.inner.lost.cancel();
+            drop(state);
+            self.inner.lose();
             return;
         };
         let back = CancellationToken::new();
         state.away = Some(back.clone());
-        let lost = self.inner.lost.clone();
+        let inner = Arc::clone(&self.inner);
         runtime.spawn(async move {
             tokio::select! {
                 () = back.cancelled() => {}
-                () = tokio::time::sleep(grace) => lost.cancel(),
+                () = tokio::time::sleep(grace) => inner.lose(),
             }
         });
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn lose(&self) {
+        if !self.written.is_cancelled() {
+            self.delivery.lost();
+            self.lost.cancel();
+        }
+    }
+
+    fn write(&self) {
+        if !self.lost.is_cancelled() {
+            self.delivery.answered();
+            self.written.cancel();
+        }
     }
 }
 
@@ -109,9 +132,7 @@ impl Reader {
     /// The whole answer went out.
     pub fn finished(&mut self) {
         self.finished = true;
-        if !self.fate.inner.lost.is_cancelled() {
-            self.fate.inner.written.cancel();
-        }
+        self.fate.inner.write();
     }
 }
 

@@ -51,8 +51,9 @@ fn write_value(out: &mut String, node: &Node, depth: usize) {
         }
         Node::Text(text) if text.contains('\n') => {
             out.push_str(" |\n");
+            // Marked, not indented: a report of a thousand lines stays short, and no line of it can pass for a fact.
             for line in text.lines() {
-                indent(out, depth + 1);
+                out.push_str("> ");
                 out.push_str(line);
                 out.push('\n');
             }
@@ -175,7 +176,7 @@ mod tests {
             "messages":[{"role":"user","text":"one\ntwo"},{"role":"assistant","text":"ok"}],"nothing":[]}"#;
         assert_eq!(
             facts(json),
-            "z: last first\na: 3\nok: yes\nrun:\n  id: r1\n  status: done\ntags: x, y\nmessages:\n- role: user\n  text: |\n    one\n    two\n\
+            "z: last first\na: 3\nok: yes\nrun:\n  id: r1\n  status: done\ntags: x, y\nmessages:\n- role: user\n  text: |\n> one\n> two\n\
              - role: assistant\n  text: ok\nnothing: none"
         );
     }

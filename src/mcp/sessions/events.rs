@@ -36,14 +36,14 @@ pub struct Events {
 
 #[derive(Debug, Default)]
 struct Kept {
-    streams: HashMap<String, Kind>,
+    streams: HashMap<String, Track>,
     /// Finished streams, in the order of their end.
     written: VecDeque<String>,
     unread: VecDeque<(String, Instant)>,
 }
 
 #[derive(Debug)]
-struct Kind {
+struct Track {
     events: VecDeque<(u64, ServerSseMessage)>,
     next: u64,
     ended: bool,
@@ -61,9 +61,9 @@ impl Events {
     /// Says whose stream the event is of, and what becomes of the answer that it carries.
     pub fn belongs(&self, event_id: &str, session: &str, fate: Fate) {
         if let Some((_, name)) = parse(event_id)
-            && let Some(kind) = self.kept().streams.get_mut(name)
+            && let Some(track) = self.kept().streams.get_mut(name)
         {
-            kind.of = Some((session.to_owned(), fate));
+            track.of = Some((session.to_owned(), fate));
         }
     }
 
@@ -78,7 +78,7 @@ impl Events {
                 .kept()
                 .streams
                 .get(name)
-                .and_then(|kind| kind.of.as_ref())
+                .and_then(|track| track.of.as_ref())
                 .is_some_and(|(owner, _)| owner == session)
     }
 
@@ -90,9 +90,9 @@ impl Events {
         let (after, name) = parse(event_id).ok_or(UnknownEvent)?;
         let (name, mut changed, fate) = {
             let kept = self.kept();
-            let kind = kept.streams.get(name).ok_or(UnknownEvent)?;
-            let fate = kind.of.as_ref().map(|(_, fate)| fate.clone());
-            (name.to_owned(), kind.changed.subscribe(), fate)
+            let track = kept.streams.get(name).ok_or(UnknownEvent)?;
+            let fate = track.of.as_ref().map(|(_, fate)| fate.clone());
+            (name.to_owned(), track.changed.subscribe(), fate)
         };
         let mut reader = fate.map(|fate| fate.reader());
         let events = Arc::clone(self);
@@ -141,9 +141,9 @@ impl Events {
 
     /// A session is gone, and with it what its streams carried.
     pub fn forget_session(&self, session: &str) {
-        self.kept().streams.retain(|name, kind| {
+        self.kept().streams.retain(|name, track| {
             name.strip_suffix(":common") != Some(session)
-                && kind.of.as_ref().is_none_or(|(owner, _)| owner != session)
+                && track.of.as_ref().is_none_or(|(owner, _)| owner != session)
         });
     }
 
@@ -170,31 +170,31 @@ impl Events {
     }
 
     fn has_ended(&self, name: &str) -> bool {
-        self.kept().streams.get(name).is_none_or(|kind| kind.ended)
+        self.kept().streams.get(name).is_none_or(|track| track.ended)
     }
 
     fn add(&self, name: &str, event: &ServerSseMessage, now: Instant) -> String {
         let mut kept = self.kept();
         let ends = is_result(event);
-        let kind = kept.streams.entry(name.to_owned()).or_insert_with(|| Kind {
+        let track = kept.streams.entry(name.to_owned()).or_insert_with(|| Track {
             events: VecDeque::new(),
             next: 1,
             ended: false,
             of: None,
             changed: watch::Sender::new(0),
         });
-        let number = kind.next;
-        kind.next += 1;
+        let number = track.next;
+        track.next += 1;
         let id = format!("{number}_{name}");
         let mut event = event.clone();
         event.event_id = Some(id.clone());
-        if kind.events.len() >= MAX_EVENTS {
-            kind.events.pop_front();
+        if track.events.len() >= MAX_EVENTS {
+            track.events.pop_front();
         }
-        kind.events.push_back((number, event));
-        kind.changed.send_replace(number);
-        if ends && !kind.ended {
-            kind.ended = true;
+        track.events.push_back((number, event));
+        track.changed.send_replace(number);
+        if ends && !track.ended {
+            track.ended = true;
             kept.unread.push_back((name.to_owned(), now));
         }
         id

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use rmcp::model::RequestId;
-use rmcp::transport::streamable_http_server::SessionState;
+use rmcp::transport::streamable_http_server::session::SessionState;
 use uuid::Uuid;
 
 /// How many sessions are remembered, the sleeping ones included (some 300 bytes each).

@@ -1,0 +1,46 @@
+//! Turns rmcp's plain-text refusals into JSON with the same status and headers: clients that find text may start an OAuth dance.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
+
+use super::reply::refusal;
+
+/// The most that is read of a refusal's text.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
+
+pub(super) async fn layer(request: Request, next: Next) -> Response {
+    let deletes = request.method() == Method::DELETE;
+    let mut response = next.run(request).await;
+    if deletes && response.status() == StatusCode::ACCEPTED {
+        // The session is gone by now; the Python SDK warns about a mere "accepted".
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return response;
+    }
+    let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if response.status().as_u16() < 400 || kind.is_some_and(|kind| kind.starts_with(b"application/json")) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let text = axum::body::to_bytes(body, MAX_TEXT_BYTES).await.unwrap_or_default();
+    let (told, body) = refusal(parts.status, word(parts.status), &String::from_utf8_lossy(&text), None).into_parts();
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.extend(told.headers);
+    Response::from_parts(parts, Body::new(body))
+}
+
+fn word(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => "bad_request",
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        StatusCode::NOT_ACCEPTABLE => "not_acceptable",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+        StatusCode::PAYLOAD_TOO_LARGE => "payload_too_large",
+        status if status.is_server_error() => "internal",
+        _ => "refused",
+    }
+}

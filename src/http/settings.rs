@@ -1,0 +1,83 @@
+//! What the endpoint is told: whom it lets in, from where, and its clocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::config::{Auth, ClientConfig, ServerConfig};
+use crate::fleet::{Limits, PatternError, Patterns};
+use crate::mcp::Client;
+use crate::mcp::sessions::SessionSettings;
+
+/// What the endpoint is told.
+#[derive(Clone, Debug, Default)]
+pub struct HttpSettings {
+    /// Values of `Host` that pass besides the address that is bound: `host` (any port) or `host:port`.
+    pub allowed_hosts: Vec<String>,
+    /// Values of `Origin` that pass: `scheme://host[:port]`, with `*` for any port, or `null`.
+    pub allowed_origins: Vec<String>,
+    /// Who comes in by which bearer. None: everyone, as the default client.
+    pub bearers: Option<Vec<(SecretString, Arc<Client>)>>,
+    /// The clocks of long calls.
+    pub patience: Patience,
+    /// The clocks of sessions.
+    pub sessions: SessionSettings,
+}
+
+/// The clocks of long calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// After this long without an answer the client gets a first sign of life.
+    pub early_after: Duration,
+    /// How often it gets another. Clients give up after 300 s of silence, proxies after 60 s or less.
+    pub comment_every: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            early_after: Duration::from_secs(5),
+            comment_every: Duration::from_secs(15),
+        }
+    }
+}
+
+impl HttpSettings {
+    /// From what the operator decided. `default_bearer` is the token of the default client, given or generated.
+    pub fn from_config(server: &ServerConfig, default_bearer: Option<&SecretString>) -> Result<Self, PatternError> {
+        let bearers = match server.auth {
+            Auth::None => None,
+            Auth::Bearer => {
+                let mut bearers = Vec::new();
+                if server.default_bearer
+                    && let Some(token) = default_bearer
+                {
+                    bearers.push((token.clone(), Arc::new(Client::default())));
+                }
+                for client in &server.clients {
+                    bearers.push((client.token.clone(), Arc::new(client_of(client)?)));
+                }
+                Some(bearers)
+            }
+        };
+        Ok(Self {
+            allowed_hosts: server.allowed_hosts.clone(),
+            allowed_origins: server.allowed_origins.clone(),
+            bearers,
+            ..Self::default()
+        })
+    }
+}
+
+fn client_of(client: &ClientConfig) -> Result<Client, PatternError> {
+    Ok(Client {
+        name: client.name.clone(),
+        limits: Limits {
+            machines: client.machines.clone(),
+            projects: client.projects.clone().map(Patterns::new).transpose()?,
+            max_runtime_mode: client.max_runtime_mode,
+            read_only: client.read_only,
+        },
+    })
+}

@@ -1,0 +1,155 @@
+//! The MCP server: which tools there are, and how a call gets to one.
+//!
+//! `initialize`, `server/discover` and `tools/list` are answered from what was made at start: they wait for no machine and grow no state. A
+//! panic in a tool becomes an answer, since rmcp would leave the caller without any. The HTTP layer and [`crate::mcp::stdio`] serve clones of
+//! one server.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, Implementation,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use crate::gateway::{ErrorCode, Gateway, ToolError};
+use crate::mcp::tool::{Request, Route, Tool};
+use crate::mcp::{errors, instructions, tools};
+
+/// The MCP server. Clones are the same server.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    gateway: Arc<Gateway>,
+    /// In the order in which they are listed.
+    routes: Vec<Route>,
+    /// The origin of what is dispatched over stdio.
+    stdio_origin: Option<String>,
+}
+
+impl Server {
+    /// A server with the product's tools.
+    pub fn new(gateway: Arc<Gateway>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                gateway,
+                routes: tools::all(),
+                stdio_origin: None,
+            }),
+        }
+    }
+
+    /// The gateway behind it.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.inner.gateway
+    }
+
+    /// The same with one tool more.
+    #[must_use]
+    pub fn with_tool<T: Tool>(self) -> Self {
+        self.changed(|inner| inner.routes.push(Route::of::<T>()))
+    }
+
+    /// The same, for a process that serves stdio on behalf of a conversation.
+    #[must_use]
+    pub fn with_origin(self, origin: Option<String>) -> Self {
+        self.changed(|inner| inner.stdio_origin = origin)
+    }
+
+    /// Changes a server that nobody serves yet.
+    fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Arc::try_unwrap(self.inner).unwrap_or_else(|shared| Inner {
+            gateway: Arc::clone(&shared.gateway),
+            routes: shared.routes.clone(),
+            stdio_origin: shared.stdio_origin.clone(),
+        });
+        change(&mut inner);
+        Self { inner: Arc::new(inner) }
+    }
+
+    fn route(&self, name: &str) -> Option<&Route> {
+        self.inner.routes.iter().find(|route| route.tool.name == name)
+    }
+
+    async fn call(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> CallToolResult {
+        let Some(route) = self.route(&request.name) else {
+            let names: Vec<&str> = self.inner.routes.iter().map(|route| &*route.tool.name).collect();
+            return errors::failed(&errors::unknown_tool(&request.name, &names));
+        };
+        let request = Request {
+            schema: &route.tool.input_schema,
+            arguments: request.arguments,
+            context,
+            stdio_origin: self.inner.stdio_origin.as_deref(),
+        };
+        // Nothing that the call could have left half done is used again: locks here recover from poison, and state is the gateway's.
+        let called = AssertUnwindSafe((route.run)(&self.inner.gateway, request))
+            .catch_unwind()
+            .await;
+        called.unwrap_or_else(|_| {
+            // The panic's own message went to the log by the panic hook.
+            tracing::error!(tool = %route.tool.name, "a tool panicked");
+            errors::failed(&errors::internal(&route.tool.name))
+        })
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(
+                Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")).with_title("T3 Code gateway"),
+            )
+            .with_instructions(instructions::TEXT)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.inner.routes.iter().map(|route| route.tool.clone()).collect();
+        let mut listed = ListToolsResult::with_all_items(tools);
+        // The newest revision demands both; the list is the same for every client but may change with an update.
+        listed.ttl_ms = Some(0);
+        listed.cache_scope = Some(rmcp::model::CacheScope::Public);
+        Ok(listed)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<rmcp::model::Tool> {
+        self.route(name).map(|route| route.tool.clone())
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Ok(self.call(request, context).await.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // A call whose arguments are no object does not even parse as one, and would be told that the method is unknown.
+        if request.method == "tools/call" {
+            let error = ToolError::new(ErrorCode::InvalidRequest, "`arguments` must be a JSON object.")
+                .hint("Send an object with the tool's properties, or leave it out.");
+            let result = serde_json::to_value(errors::failed(&error)).unwrap_or_default();
+            return Ok(CustomResult::new(result));
+        }
+        Err(ErrorData::new(
+            rmcp::model::ErrorCode::METHOD_NOT_FOUND,
+            request.method,
+            None,
+        ))
+    }
+}

@@ -1,0 +1,387 @@
+//! Sessions of the older protocol revisions: opened by `initialize`, bound to the client that opened them, resumable.
+//!
+//! [`Sessions`] stands between rmcp's HTTP service and its session workers. rmcp's own idle clock counts neither open calls nor streams and
+//! kills a session in the middle of a long wait, so it is off, and the reaper here puts only truly idle sessions to sleep; their next request
+//! wakes them, unseen by the client. A session's results are kept for a client whose connection broke. The newest revision has no sessions
+//! and comes by here not at all. `http` makes one and asks [`Sessions::admit`] before a request gets to rmcp.
+
+mod events;
+mod registry;
+mod transport;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::{Stream, StreamExt as _, stream};
+use http::request::Parts;
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError, SessionConfig};
+use rmcp::transport::streamable_http_server::session::{
+    EventStore, EventStream, ServerSseMessage, SessionState, SessionStore, SessionStoreError,
+};
+use rmcp::transport::streamable_http_server::{RestoreOutcome, SessionId, SessionManager};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::mcp::caller::Client;
+use crate::mcp::fate::Fate;
+use events::{Events, is_result};
+use registry::{Registry, canonical};
+use transport::{Watched, answered};
+
+/// The clocks of the sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionSettings {
+    /// After this long without any call or stream a session goes to sleep.
+    pub idle: Duration,
+    /// How often that is looked at.
+    pub look_every: Duration,
+    /// How long a client whose connection broke may stay away before its calls count as unheard.
+    pub away: Duration,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(600),
+            look_every: Duration::from_secs(30),
+            // SDKs come back after 3 s, the second time after some more.
+            away: Duration::from_secs(15),
+        }
+    }
+}
+
+/// All sessions of the older revisions.
+pub struct Sessions {
+    workers: LocalSessionManager,
+    shared: Arc<Shared>,
+    settings: SessionSettings,
+}
+
+/// What sessions and their transports share.
+struct Shared {
+    registry: Mutex<Registry>,
+    events: Arc<Events>,
+    /// A worker that was told to end has ended.
+    ended: Notify,
+}
+
+impl Shared {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self, session: Uuid, request: &RequestId) {
+        self.registry().handle_done(session, request, Instant::now());
+    }
+}
+
+impl Sessions {
+    /// No sessions yet.
+    pub fn new(settings: SessionSettings) -> Arc<Self> {
+        let events = Arc::new(Events::default());
+        let store: Arc<dyn EventStore> = Arc::clone(&events) as Arc<dyn EventStore>;
+        let mut config = SessionConfig::default();
+        config.keep_alive = None;
+        let mut workers = LocalSessionManager::default().with_event_store(store);
+        workers.session_config = config;
+        Arc::new(Self {
+            workers,
+            shared: Arc::new(Shared {
+                registry: Mutex::default(),
+                events,
+                ended: Notify::new(),
+            }),
+            settings,
+        })
+    }
+
+    /// How many sessions are known, and how many of them have a worker.
+    pub fn count(&self) -> (usize, usize) {
+        let registry = self.shared.registry();
+        (registry.known(), registry.awake())
+    }
+
+    /// A request names this session: false where it is unknown, not an id as we write them, or another client's. All three look the same.
+    pub fn admit(&self, session: &str, client: &str) -> bool {
+        canonical(session).is_some_and(|id| self.shared.registry().handle_request(id, client, Instant::now()))
+    }
+
+    /// What a client wants to go on reading from that event is kept, and its own.
+    pub fn can_resume(&self, session: &str, event_id: &str) -> bool {
+        self.shared.events.can_resume(event_id, session)
+    }
+
+    /// Puts idle sessions to sleep until `stop` is cancelled.
+    pub async fn reap(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(self.settings.look_every);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            let now = Instant::now();
+            let due = self.shared.registry().poll_idle(now, self.settings.idle);
+            for id in due {
+                let name: SessionId = id.to_string().into();
+                tracing::debug!(session = %name, "an idle session goes to sleep");
+                if let Err(error) = self.workers.close_session(&name).await {
+                    tracing::debug!(session = %name, %error, "its worker had ended");
+                }
+            }
+            self.shared.events.forget_old(now);
+        }
+    }
+
+    /// Ends the streams that clients hold open besides their calls: they would hold a graceful stop for ever.
+    pub async fn close_streams(&self) {
+        let handles: Vec<_> = self.workers.sessions.read().await.values().cloned().collect();
+        for handle in handles {
+            if let Err(error) = handle.close_standalone_sse_stream(None).await {
+                tracing::debug!(%error, "a session's stream was closed already");
+            }
+        }
+    }
+
+    fn watched(&self, session: Uuid, inner: <LocalSessionManager as SessionManager>::Transport) -> Watched {
+        Watched {
+            inner,
+            session,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Waits until a worker that was told to end has ended, so that its end is not taken for that of the session's next worker.
+    async fn closed(&self, id: Uuid) {
+        loop {
+            let ended = self.shared.ended.notified();
+            if !self.shared.registry().is_closing(id) {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+/// The id in rmcp's hands. It comes from our own middleware's check or from rmcp itself, so it is canonical; were it not, it names nothing.
+fn uuid_of(id: &SessionId) -> Uuid {
+    canonical(id).unwrap_or_default()
+}
+
+impl SessionManager for Sessions {
+    type Error = LocalSessionManagerError;
+    type Transport = Watched;
+
+    async fn create_session(&self) -> Result<(SessionId, Watched), Self::Error> {
+        let (id, transport) = self.workers.create_session().await?;
+        let watched = self.watched(uuid_of(&id), transport);
+        Ok((id, watched))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        let owner = owner_of(&message);
+        self.shared.registry().handle_opened(uuid_of(id), owner, Instant::now());
+        self.workers.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        let session = uuid_of(id);
+        self.closed(session).await;
+        Ok(self.shared.registry().is_awake(session))
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        let closed = self.workers.close_session(id).await;
+        self.shared.registry().handle_ended(uuid_of(id));
+        self.shared.events.forget_session(id);
+        self.shared.ended.notify_waiters();
+        closed
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let session = uuid_of(id);
+        let (request, fate) = match &message {
+            JsonRpcMessage::Request(request) => {
+                let parts = request.request.extensions().get::<Parts>();
+                let fate = parts.and_then(|parts| parts.extensions.get::<Fate>()).cloned();
+                (Some(request.id.clone()), fate.unwrap_or_default())
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => {
+                (None, Fate::default())
+            }
+        };
+        if let Some(request) = &request
+            && !self.shared.registry().handle_begun(session, request, Instant::now())
+        {
+            return Ok(refused(request.clone()));
+        }
+        let inner = match self.workers.create_stream(id, message).await {
+            Ok(inner) => inner,
+            Err(error) => {
+                if let Some(request) = &request {
+                    self.shared.done(session, request);
+                }
+                return Err(error);
+            }
+        };
+        fate.keep_for(self.settings.away);
+        let shared = Arc::clone(&self.shared);
+        let name = Arc::clone(id);
+        Ok(Box::pin(
+            inner
+                .map(move |event| {
+                    if let Some(event_id) = &event.event_id {
+                        shared.events.belongs(event_id, &name, fate.clone());
+                        if is_result(&event) {
+                            shared.events.read_to_end(event_id);
+                        }
+                    }
+                    // Before the client can see the result, so that it may use the id again at once.
+                    if let Some(request) = event.message.as_deref().and_then(answered) {
+                        shared.done(session, &request);
+                    }
+                    event
+                }),
+        ) as EventStream)
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        if let JsonRpcMessage::Notification(notification) = &message
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(request) = &cancelled.params.request_id
+        {
+            // A cancelled request gets no result that would free its id.
+            self.shared.done(uuid_of(id), request);
+        }
+        self.workers.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let inner = self.workers.create_standalone_stream(id).await?;
+        let open = OpenStream::new(&self.shared, uuid_of(id));
+        Ok(Box::pin(
+            inner
+                .map(move |event| {
+                    let _ = &open;
+                    event
+                }),
+        ) as EventStream)
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let resumed = self.shared.events.resume(&last_event_id, id).map_err(|error| {
+            LocalSessionManagerError::SessionError(
+                rmcp::transport::streamable_http_server::session::local::SessionError::EventStore(Box::new(error)),
+            )
+        })?;
+        let open = OpenStream::new(&self.shared, uuid_of(id));
+        Ok(Box::pin(
+            resumed
+                .map(move |event| {
+                    let _ = &open;
+                    event
+                }),
+        ) as EventStream)
+    }
+
+    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Watched>, Self::Error> {
+        let session = uuid_of(&id);
+        Ok(match self.workers.restore_session(id).await? {
+            RestoreOutcome::Restored(transport) => RestoreOutcome::Restored(self.watched(session, transport)),
+            RestoreOutcome::AlreadyPresent => RestoreOutcome::AlreadyPresent,
+            _ => RestoreOutcome::NotSupported,
+        })
+    }
+
+    // None: the newest revision cannot resume, and with a store its calls would outlive their clients.
+    fn event_store(&self) -> Option<Arc<dyn EventStore>> {
+        None
+    }
+}
+
+/// What a sleeping session wakes from: kept in memory.
+#[async_trait::async_trait]
+impl SessionStore for Sessions {
+    async fn load(&self, session_id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        Ok(canonical(session_id).and_then(|id| self.shared.registry().opened_with(id)))
+    }
+
+    async fn store(&self, session_id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
+        if let Some(id) = canonical(session_id) {
+            self.shared.registry().handle_stored(id, state.clone());
+        }
+        Ok(())
+    }
+
+    async fn delete(&self, session_id: &str) -> Result<(), SessionStoreError> {
+        if let Some(id) = canonical(session_id) {
+            self.shared.registry().forget(id);
+        }
+        Ok(())
+    }
+}
+
+/// The client that a message comes from.
+fn owner_of(message: &ClientJsonRpcMessage) -> String {
+    let parts = match message {
+        JsonRpcMessage::Request(request) => match &request.request {
+            ClientRequest::InitializeRequest(initialize) => initialize.extensions.get::<Parts>(),
+            other => other.extensions().get::<Parts>(),
+        },
+        JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
+    };
+    let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
+    client.map_or_else(|| Client::default().name, |client| client.name.clone())
+}
+
+/// Two requests in flight under one id would get each other's results.
+fn refused(request: RequestId) -> EventStream {
+    let error = ErrorData::invalid_request(
+        "A request with this id is still open in this session; its result would be mixed up with yours. Use another id.",
+        None,
+    );
+    let message = ServerJsonRpcMessage::error(error, Some(request));
+    Box::pin(stream::iter([ServerSseMessage::from_message(message)]))
+}
+
+/// A stream that a client holds open besides its calls.
+struct OpenStream {
+    shared: Arc<Shared>,
+    session: Uuid,
+}
+
+impl OpenStream {
+    fn new(shared: &Arc<Shared>, session: Uuid) -> Self {
+        shared.registry().handle_stream(session);
+        Self {
+            shared: Arc::clone(shared),
+            session,
+        }
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.shared.registry().handle_stream_end(self.session, Instant::now());
+    }
+}

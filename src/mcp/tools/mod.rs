@@ -1,0 +1,38 @@
+//! The tools, one file each and each alike: arguments, a call into `gateway`, the answer in one line.
+
+mod answer;
+mod dispatch;
+mod interrupt;
+mod machines;
+mod projects;
+mod thread;
+mod wait;
+
+pub use answer::Answer;
+pub use dispatch::Dispatch;
+pub use interrupt::Interrupt;
+pub use machines::Machines;
+pub use projects::Projects;
+pub use thread::Thread;
+pub use wait::Wait;
+
+use super::tool::Route;
+
+/// All tools, in the order in which an agent meets them.
+pub(super) fn all() -> Vec<Route> {
+    vec![
+        Route::of::<Machines>(),
+        Route::of::<Projects>(),
+        Route::of::<Dispatch>(),
+        Route::of::<Wait>(),
+        Route::of::<Thread>(),
+        Route::of::<Answer>(),
+        Route::of::<Interrupt>(),
+    ]
+}
+
+/// `1 thread`, `2 threads`.
+fn count(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
