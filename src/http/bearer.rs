@@ -23,11 +23,14 @@ use super::serve::Connection;
 use super::settings::HttpSettings;
 use crate::mcp::Client;
 
+/// The digest of a token, and who is behind it.
+type Known = ([u8; 32], Arc<Client>);
+
 /// All bearers and who is behind each.
 #[derive(Clone)]
 pub(super) struct Bearers {
     /// None: everyone is the default client.
-    known: Option<Arc<[([u8; 32], Arc<Client>)]>>,
+    known: Option<Arc<[Known]>>,
     failures: Arc<Mutex<Failures>>,
 }
 
@@ -76,7 +79,9 @@ fn refused(bearers: &Bearers, request: &Request, token_shown: bool) -> Response 
     let address = request
         .extensions()
         .get::<ConnectInfo<Connection>>()
-        .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(connection)| connection.peer.ip());
+        .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(connection)| {
+            connection.peer.ip()
+        });
     let wait = bearers
         .failures
         .lock()

@@ -19,7 +19,7 @@ use super::reply::refusal;
 pub const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long a body may take to come in.
-const MAX_BODY_TIME: Duration = Duration::from_secs(60);
+const MAX_BODY_TIME: Duration = Duration::from_mins(1);
 
 /// The body that the request came with.
 #[derive(Clone, Debug)]

@@ -13,19 +13,22 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Interval, interval, timeout};
 
-use super::body::{MAX_BODY_BYTES, WholeBody};
+use super::body::WholeBody;
 use super::reply::rpc_error;
 use super::settings::Patience;
 
 /// What event streams ignore and connections do not.
 const COMMENT: Bytes = Bytes::from_static(b": waiting\n\n");
+
+/// Far above what any tool answers.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 const INTERNAL_ERROR: i32 = -32603;
 
@@ -60,7 +63,10 @@ fn early(answer: Answer, every: Duration, body: Option<WholeBody>) -> Response {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies would keep the comments back.
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
     response
 }
 
@@ -83,19 +89,16 @@ async fn step(state: Early) -> Option<(Result<Bytes, Infallible>, Early)> {
     }
 }
 
-async fn next_of<S>(mut events: S) -> Option<(Result<Bytes, Infallible>, Early)>
-where
-    S: Stream<Item = Result<Bytes, axum::Error>> + Unpin + Into<BodyDataStream>,
-{
+async fn next_of(mut events: BodyDataStream) -> Option<(Result<Bytes, Infallible>, Early)> {
     // rmcp's bodies do not fail; one that did would end here as well.
     let bytes = events.next().await?.ok()?;
-    Some((Ok(bytes), Early::Events(events.into())))
+    Some((Ok(bytes), Early::Events(events)))
 }
 
 /// A JSON answer as the one event of a stream. The status has gone out, so a refusal becomes a JSON-RPC error.
 async fn as_event(response: Response, request: Option<WholeBody>) -> Bytes {
     let (parts, body) = response.into_parts();
-    let body = axum::body::to_bytes(body, usize::MAX.min(MAX_BODY_BYTES * 16)).await.unwrap_or_default();
+    let body = axum::body::to_bytes(body, MAX_ANSWER_BYTES).await.unwrap_or_default();
     let is_rpc = parts
         .headers
         .get(CONTENT_TYPE)
@@ -114,5 +117,7 @@ fn id_of(body: &[u8]) -> Value {
     struct Envelope {
         id: Value,
     }
-    serde_json::from_slice::<Envelope>(body).map(|envelope| envelope.id).unwrap_or_default()
+    serde_json::from_slice::<Envelope>(body)
+        .map(|envelope| envelope.id)
+        .unwrap_or_default()
 }

@@ -45,7 +45,10 @@ pub(super) async fn layer(State(sessions): State<Arc<Sessions>>, mut request: Re
             "There is no such session here. Open a new one with `initialize`.",
         );
     }
-    let last_event = request.headers().get(LAST_EVENT).map(|id| id.to_str().unwrap_or_default());
+    let last_event = request
+        .headers()
+        .get(LAST_EVENT)
+        .map(|id| id.to_str().unwrap_or_default());
     if request.method() == Method::GET
         && let Some(last_event) = last_event
         && !sessions.can_resume(session, last_event)

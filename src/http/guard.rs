@@ -28,10 +28,8 @@ pub(super) async fn layer(State(settings): State<Arc<HttpSettings>>, request: Re
         .get::<ConnectInfo<Connection>>()
         .and_then(|ConnectInfo(connection)| connection.local)
         .map(|address| address.ip());
-    let named = request.headers().get(HOST).map(HeaderValue::to_str);
-    let host = match named {
-        Some(Ok(host)) => host,
-        Some(Err(_)) | None => return forbidden_host("(none)"),
+    let Some(Ok(host)) = request.headers().get(HOST).map(HeaderValue::to_str) else {
+        return forbidden_host("(none)");
     };
     // A request target may name an authority of its own; then both count.
     let target = request.uri().authority().map(Authority::as_str);
@@ -42,7 +40,11 @@ pub(super) async fn layer(State(settings): State<Arc<HttpSettings>>, request: Re
     }
     for origin in request.headers().get_all(ORIGIN) {
         let origin = origin.to_str().unwrap_or("(unreadable)");
-        if !settings.allowed_origins.iter().any(|allowed| origin_matches(origin, allowed)) {
+        if !settings
+            .allowed_origins
+            .iter()
+            .any(|allowed| origin_matches(origin, allowed))
+        {
             return forbidden_origin(origin);
         }
     }
@@ -54,7 +56,9 @@ fn forbidden_host(host: &str) -> Response {
         StatusCode::FORBIDDEN,
         "forbidden_host",
         &format!("The Host `{}` is not allowed.", Untrusted(host).at_most(SHOWN_CHARS)),
-        Some("Add it to `server.allowed_hosts` in t3code.toml, or connect by the address that the gateway is bound to."),
+        Some(
+            "Add it to `server.allowed_hosts` in t3code.toml, or connect by the address that the gateway is bound to.",
+        ),
     )
 }
 
@@ -62,7 +66,10 @@ fn forbidden_origin(origin: &str) -> Response {
     refusal(
         StatusCode::FORBIDDEN,
         "forbidden_origin",
-        &format!("The Origin `{}` is not allowed.", Untrusted(origin).at_most(SHOWN_CHARS)),
+        &format!(
+            "The Origin `{}` is not allowed.",
+            Untrusted(origin).at_most(SHOWN_CHARS)
+        ),
         Some("Add it to `server.allowed_origins` in t3code.toml."),
     )
 }
@@ -83,7 +90,9 @@ fn host_passes(host: &str, allowed: &[String], local: Option<IpAddr>) -> bool {
             return true;
         }
     }
-    allowed.iter().any(|allowed| host_matches(&name, authority.port_u16(), allowed))
+    allowed
+        .iter()
+        .any(|allowed| host_matches(&name, authority.port_u16(), allowed))
 }
 
 /// `host` passes on any port, `host:port` on that one.
@@ -146,7 +155,15 @@ mod tests {
 
     #[test]
     fn what_a_rebound_name_or_a_trick_shows_does_not() {
-        for host in ["evil.example", "localhost:8000", "127.0.0.1:8000", "10.0.0.6", "10.0.0.5@evil.example", "", "a b"] {
+        for host in [
+            "evil.example",
+            "localhost:8000",
+            "127.0.0.1:8000",
+            "10.0.0.6",
+            "10.0.0.5@evil.example",
+            "",
+            "a b",
+        ] {
             assert!(!passes(host, &["gateway.example:9"], "10.0.0.5"), "{host}");
         }
         assert!(!passes("gateway.example:10", &["gateway.example:9"], "10.0.0.5"));

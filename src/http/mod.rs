@@ -34,7 +34,7 @@ use crate::mcp::sessions::Sessions;
 use reply::refusal;
 
 pub use body::MAX_BODY_BYTES;
-pub use serve::{ServeError, serve};
+pub use serve::{ServeError, serve, serve_endpoint};
 pub use settings::{HttpSettings, Patience};
 
 /// The path of the endpoint.
@@ -47,6 +47,8 @@ pub struct Endpoint {
     pub router: Router,
     /// The sessions of the older revisions.
     pub sessions: Arc<Sessions>,
+    /// The gateway behind it.
+    pub gateway: Arc<Gateway>,
     /// Cuts what is still open; for the end of a graceful stop.
     pub cut: CancellationToken,
 }
@@ -81,9 +83,17 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
         .fallback(any(not_found))
         .layer(from_fn_with_state(Arc::clone(&settings), guard::layer));
     let router = Router::new()
-        .route("/healthz", get(health).with_state(gateway).fallback(wrong_method))
+        .route(
+            "/healthz",
+            get(health).with_state(Arc::clone(&gateway)).fallback(wrong_method),
+        )
         .merge(guarded);
-    Endpoint { router, sessions, cut }
+    Endpoint {
+        router,
+        sessions,
+        gateway,
+        cut,
+    }
 }
 
 fn mcp_config(sessions: &Arc<Sessions>, cut: CancellationToken) -> StreamableHttpServerConfig {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
@@ -78,8 +77,22 @@ pub async fn serve(
     settings: HttpSettings,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
-    let gateway = Arc::clone(server.gateway());
-    let Endpoint { router, sessions, cut } = endpoint(server, settings, &stop);
+    let endpoint = endpoint(server, settings, &stop);
+    serve_endpoint(listener, endpoint, stop).await
+}
+
+/// The same for an endpoint that was made before.
+pub async fn serve_endpoint(
+    listener: TcpListener,
+    endpoint: Endpoint,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let Endpoint {
+        router,
+        sessions,
+        gateway,
+        cut,
+    } = endpoint;
     let service = router.into_make_service_with_connect_info::<Connection>();
     let serving = axum::serve(Tcp(listener), service).with_graceful_shutdown(stop.clone().cancelled_owned());
     let stopping = async {
@@ -98,7 +111,7 @@ pub async fn serve(
         sleep_until(stopped + CUT_AFTER + LINGER).await;
     };
     tokio::select! {
-        served = serving.into_future() => served?,
+        ended = serving.into_future() => ended?,
         () = stopping => tracing::warn!("some connections did not end in time and are cut"),
     }
     // Mutations outlive their requests, but not the process.
@@ -106,4 +119,22 @@ pub async fn serve(
         tracing::warn!("some calls did not end in time");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[tokio::test]
+    async fn accepted_sockets_send_without_delay() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut listener = Tcp(listener);
+        let client = tokio::spawn(TcpStream::connect(address));
+        let (accepted, _) = listener.accept().await;
+        assert!(accepted.nodelay().unwrap());
+        client.await.unwrap().unwrap();
+    }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::config::{Auth, ClientConfig, ServerConfig};
-use crate::fleet::{Limits, PatternError, Patterns};
+use crate::config::{Auth, ServerConfig};
+use crate::fleet::{Limits, PatternError};
 use crate::mcp::Client;
 use crate::mcp::sessions::SessionSettings;
 
@@ -56,7 +56,9 @@ impl HttpSettings {
                     bearers.push((token.clone(), Arc::new(Client::default())));
                 }
                 for client in &server.clients {
-                    bearers.push((client.token.clone(), Arc::new(client_of(client)?)));
+                    let limits = Limits::from_config(client)?;
+                    let name = client.name.clone();
+                    bearers.push((client.token.clone(), Arc::new(Client { name, limits })));
                 }
                 Some(bearers)
             }
@@ -68,16 +70,4 @@ impl HttpSettings {
             ..Self::default()
         })
     }
-}
-
-fn client_of(client: &ClientConfig) -> Result<Client, PatternError> {
-    Ok(Client {
-        name: client.name.clone(),
-        limits: Limits {
-            machines: client.machines.clone(),
-            projects: client.projects.clone().map(Patterns::new).transpose()?,
-            max_runtime_mode: client.max_runtime_mode,
-            read_only: client.read_only,
-        },
-    })
 }

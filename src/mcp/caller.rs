@@ -35,7 +35,11 @@ impl Default for Client {
 }
 
 /// The caller of a request over HTTP; over stdio, where there are no parts, the default client with the origin that the process was given.
-pub fn caller(parts: Option<&Parts>, stdio_origin: Option<&str>, delivery: Delivery) -> Result<Caller, ToolError> {
+pub(super) fn caller(
+    parts: Option<&Parts>,
+    stdio_origin: Option<&str>,
+    delivery: Delivery,
+) -> Result<Caller, ToolError> {
     let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
     let origin = match parts {
         Some(parts) => header_origin(parts)?,
@@ -100,6 +104,9 @@ mod tests {
     #[test]
     fn over_stdio_the_origin_is_the_processes_own() {
         let caller = caller(None, Some("cron"), Delivery::default()).unwrap();
-        assert_eq!((caller.client.as_str(), caller.origin.as_deref()), (DEFAULT_CLIENT, Some("cron")));
+        assert_eq!(
+            (caller.client.as_str(), caller.origin.as_deref()),
+            (DEFAULT_CLIENT, Some("cron"))
+        );
     }
 }

@@ -9,19 +9,19 @@ use serde_json::Value;
 use crate::gateway::{ErrorCode, ToolError};
 
 /// The result of a failed call.
-pub fn failed(error: &ToolError) -> CallToolResult {
+pub(super) fn failed(error: &ToolError) -> CallToolResult {
     // Strings and numbers only: it always serialises.
     let text = serde_json::to_string(error).unwrap_or_else(|_| format!("{{\"code\":\"{}\"}}", error.code));
     CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
 /// The tool does not exist.
-pub fn unknown_tool(name: &str, tools: &[&str]) -> ToolError {
+pub(super) fn unknown_tool(name: &str, tools: &[&str]) -> ToolError {
     let nearest = tools
         .iter()
         .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-    let error = ToolError::new(ErrorCode::InvalidRequest, format!("There is no tool {name}."))
-        .with("tools", tools.to_vec());
+    let error =
+        ToolError::new(ErrorCode::InvalidRequest, format!("There is no tool {name}.")).with("tools", tools.to_vec());
     match nearest {
         Some(nearest) => error.hint(format!("Did you mean {nearest}?")),
         None => error,
@@ -29,7 +29,7 @@ pub fn unknown_tool(name: &str, tools: &[&str]) -> ToolError {
 }
 
 /// The arguments cannot be read.
-pub fn wrong_arguments(
+pub(super) fn wrong_arguments(
     tool: &str,
     schema: &JsonObject,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -62,7 +62,7 @@ pub fn wrong_arguments(
 }
 
 /// A fault of ours: the details are in the log, not in the answer.
-pub fn internal(tool: &str) -> ToolError {
+pub(super) fn internal(tool: &str) -> ToolError {
     ToolError::new(
         ErrorCode::Internal,
         format!("{tool} failed by a fault of the gateway; its log has the details."),
@@ -71,7 +71,7 @@ pub fn internal(tool: &str) -> ToolError {
 }
 
 /// A wait ended because nobody was there to hear its end.
-pub fn unheard(tool: &str) -> ToolError {
+pub(super) fn unheard(tool: &str) -> ToolError {
     ToolError::new(
         ErrorCode::Internal,
         format!("{tool} ended early since its client was away. The work goes on."),

@@ -40,7 +40,8 @@ fn plain<T: JsonSchema>(contract: Contract) -> Arc<JsonObject> {
     root.remove("description");
     root.entry("type").or_insert_with(|| "object".into());
     // A tool without arguments still shows that it takes properties: some clients demand the key.
-    root.entry("properties").or_insert_with(|| Value::Object(JsonObject::new()));
+    root.entry("properties")
+        .or_insert_with(|| Value::Object(JsonObject::new()));
     Arc::new(root)
 }
 

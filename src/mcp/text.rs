@@ -17,7 +17,7 @@ enum Node {
 }
 
 /// The answer, rendered from its JSON.
-pub fn facts(json: &str) -> String {
+pub(super) fn facts(json: &str) -> String {
     let mut out = String::new();
     // Only what we serialised ourselves comes here; were it no JSON, it would still be the facts.
     let Ok(node) = serde_json::from_str::<Node>(json) else {

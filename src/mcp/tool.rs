@@ -119,15 +119,14 @@ async fn run<T: Tool>(gateway: &Arc<Gateway>, request: Request<'_>) -> CallToolR
 
     // The answer of a call that its client withdraws is lost from that moment, whatever the transport still does.
     let gone = async {
-        match &fate {
-            Some(fate) => tokio::select! {
+        if let Some(fate) = &fate {
+            tokio::select! {
                 () = cancelled.cancelled() => fate.withdraw(),
                 () = fate.lost().cancelled() => {}
-            },
-            None => {
-                cancelled.cancelled().await;
-                delivery.lost();
             }
+        } else {
+            cancelled.cancelled().await;
+            delivery.lost();
         }
     };
     let mut work = std::pin::pin!(answer::<T>(gateway, &request, parts, delivery.clone()));

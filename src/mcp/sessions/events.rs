@@ -17,20 +17,20 @@ use tokio::sync::watch;
 use crate::mcp::fate::Fate;
 
 /// Streams kept after they were read to their end: the last bytes may still have been lost on the way.
-pub const MAX_WRITTEN: usize = 256;
+pub(super) const MAX_WRITTEN: usize = 256;
 
 /// Streams kept whose result nobody read.
-pub const MAX_UNREAD: usize = 4_096;
+pub(super) const MAX_UNREAD: usize = 4_096;
 
 /// How long an unread result is kept.
-pub const UNREAD_FOR: Duration = Duration::from_secs(300);
+pub(super) const UNREAD_FOR: Duration = Duration::from_mins(5);
 
 /// Events kept of one stream; progress beyond it makes room, oldest first.
 const MAX_EVENTS: usize = 64;
 
 /// The events of all streams.
 #[derive(Debug, Default)]
-pub struct Events {
+pub(super) struct Events {
     kept: Mutex<Kept>,
 }
 
@@ -55,11 +55,11 @@ struct Track {
 /// Why a stream cannot be resumed.
 #[derive(Debug, thiserror::Error)]
 #[error("no stream of this session is kept for that event id")]
-pub struct UnknownEvent;
+pub(super) struct UnknownEvent;
 
 impl Events {
     /// Says whose stream the event is of, and what becomes of the answer that it carries.
-    pub fn belongs(&self, event_id: &str, session: &str, fate: Fate) {
+    pub(super) fn belongs(&self, event_id: &str, session: &str, fate: Fate) {
         if let Some((_, name)) = parse(event_id)
             && let Some(track) = self.kept().streams.get_mut(name)
         {
@@ -68,7 +68,7 @@ impl Events {
     }
 
     /// The stream of that event can be resumed by that session.
-    pub fn can_resume(&self, event_id: &str, session: &str) -> bool {
+    pub(super) fn can_resume(&self, event_id: &str, session: &str) -> bool {
         let Some((_, name)) = parse(event_id) else {
             return false;
         };
@@ -83,7 +83,7 @@ impl Events {
     }
 
     /// What follows the event, for that session; it ends with the result.
-    pub fn resume(self: &Arc<Self>, event_id: &str, session: &str) -> Result<EventStream, UnknownEvent> {
+    pub(super) fn resume(self: &Arc<Self>, event_id: &str, session: &str) -> Result<EventStream, UnknownEvent> {
         if !self.can_resume(event_id, session) {
             return Err(UnknownEvent);
         }
@@ -125,7 +125,7 @@ impl Events {
     }
 
     /// A stream was read to its end by the one who asked: it is kept a while, as one of the last [`MAX_WRITTEN`].
-    pub fn read_to_end(&self, event_id: &str) {
+    pub(super) fn read_to_end(&self, event_id: &str) {
         let Some((_, name)) = parse(event_id) else {
             return;
         };
@@ -140,15 +140,14 @@ impl Events {
     }
 
     /// A session is gone, and with it what its streams carried.
-    pub fn forget_session(&self, session: &str) {
+    pub(super) fn forget_session(&self, session: &str) {
         self.kept().streams.retain(|name, track| {
-            name.strip_suffix(":common") != Some(session)
-                && track.of.as_ref().is_none_or(|(owner, _)| owner != session)
+            name.strip_suffix(":common") != Some(session) && track.of.as_ref().is_none_or(|(owner, _)| owner != session)
         });
     }
 
     /// Lets go of results that nobody came for.
-    pub fn forget_old(&self, now: Instant) {
+    pub(super) fn forget_old(&self, now: Instant) {
         let mut kept = self.kept();
         while let Some((_, ended)) = kept.unread.front()
             && (kept.unread.len() > MAX_UNREAD || now.duration_since(*ended) >= UNREAD_FOR)
@@ -159,7 +158,7 @@ impl Events {
     }
 
     /// How many streams are kept.
-    pub fn kept_streams(&self) -> usize {
+    pub(super) fn kept_streams(&self) -> usize {
         self.kept().streams.len()
     }
 
@@ -206,7 +205,7 @@ impl Events {
 }
 
 /// The event carries the answer to the request that its stream is for.
-pub fn is_result(event: &ServerSseMessage) -> bool {
+pub(super) fn is_result(event: &ServerSseMessage) -> bool {
     matches!(
         event.message.as_deref(),
         Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))

@@ -9,6 +9,7 @@ mod events;
 mod registry;
 mod transport;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,9 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
-use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError, SessionConfig};
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, SessionConfig,
+};
 use rmcp::transport::streamable_http_server::session::{
     EventStore, EventStream, ServerSseMessage, SessionState, SessionStore, SessionStoreError,
 };
@@ -48,7 +51,7 @@ pub struct SessionSettings {
 impl Default for SessionSettings {
     fn default() -> Self {
         Self {
-            idle: Duration::from_secs(600),
+            idle: Duration::from_mins(10),
             look_every: Duration::from_secs(30),
             // SDKs come back after 3 s, the second time after some more.
             away: Duration::from_secs(15),
@@ -107,6 +110,11 @@ impl Sessions {
         (registry.known(), registry.awake())
     }
 
+    /// How many streams are kept for clients that may come back.
+    pub fn kept_streams(&self) -> usize {
+        self.shared.events.kept_streams()
+    }
+
     /// A request names this session: false where it is unknown, not an id as we write them, or another client's. All three look the same.
     pub fn admit(&self, session: &str, client: &str) -> bool {
         canonical(session).is_some_and(|id| self.shared.registry().handle_request(id, client, Instant::now()))
@@ -154,6 +162,39 @@ impl Sessions {
             session,
             shared: Arc::clone(&self.shared),
         }
+    }
+
+    /// A call's stream, watched: its events are known to be this session's, its id is free again before the client can see the result, and a
+    /// stream that ends without one (the call was cancelled) takes the answer with it.
+    fn told<S>(&self, inner: S, session: Uuid, name: SessionId, fate: Fate) -> EventStream
+    where
+        S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+    {
+        let shared = Arc::clone(&self.shared);
+        let told = Arc::new(AtomicBool::new(false));
+        let ended = {
+            let (told, fate) = (Arc::clone(&told), fate.clone());
+            stream::once(async move {
+                if !told.load(Ordering::Relaxed) {
+                    fate.withdraw();
+                }
+            })
+            .filter_map(|()| std::future::ready(None))
+        };
+        let events = inner.map(move |event| {
+            if let Some(event_id) = &event.event_id {
+                shared.events.belongs(event_id, &name, fate.clone());
+                if is_result(&event) {
+                    shared.events.read_to_end(event_id);
+                }
+            }
+            if let Some(request) = event.message.as_deref().and_then(answered) {
+                told.store(true, Ordering::Relaxed);
+                shared.done(session, &request);
+            }
+            event
+        });
+        Box::pin(events.chain(ended))
     }
 
     /// Waits until a worker that was told to end has ended, so that its end is not taken for that of the session's next worker.
@@ -238,24 +279,7 @@ impl SessionManager for Sessions {
             }
         };
         fate.keep_for(self.settings.away);
-        let shared = Arc::clone(&self.shared);
-        let name = Arc::clone(id);
-        Ok(Box::pin(
-            inner
-                .map(move |event| {
-                    if let Some(event_id) = &event.event_id {
-                        shared.events.belongs(event_id, &name, fate.clone());
-                        if is_result(&event) {
-                            shared.events.read_to_end(event_id);
-                        }
-                    }
-                    // Before the client can see the result, so that it may use the id again at once.
-                    if let Some(request) = event.message.as_deref().and_then(answered) {
-                        shared.done(session, &request);
-                    }
-                    event
-                }),
-        ) as EventStream)
+        Ok(self.told(inner, session, Arc::clone(id), fate))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -275,13 +299,10 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let inner = self.workers.create_standalone_stream(id).await?;
         let open = OpenStream::new(&self.shared, uuid_of(id));
-        Ok(Box::pin(
-            inner
-                .map(move |event| {
-                    let _ = &open;
-                    event
-                }),
-        ) as EventStream)
+        Ok(Box::pin(inner.map(move |event| {
+            let _ = &open;
+            event
+        })) as EventStream)
     }
 
     async fn resume(
@@ -295,13 +316,10 @@ impl SessionManager for Sessions {
             )
         })?;
         let open = OpenStream::new(&self.shared, uuid_of(id));
-        Ok(Box::pin(
-            resumed
-                .map(move |event| {
-                    let _ = &open;
-                    event
-                }),
-        ) as EventStream)
+        Ok(Box::pin(resumed.map(move |event| {
+            let _ = &open;
+            event
+        })) as EventStream)
     }
 
     async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Watched>, Self::Error> {

@@ -11,10 +11,10 @@ use rmcp::transport::streamable_http_server::session::SessionState;
 use uuid::Uuid;
 
 /// How many sessions are remembered, the sleeping ones included (some 300 bytes each).
-pub const MAX_KNOWN: usize = 10_000;
+pub(super) const MAX_KNOWN: usize = 10_000;
 
 /// How many sessions are awake (some 50 KiB each); beyond it the longest idle one goes to sleep early.
-pub const MAX_AWAKE: usize = 1_000;
+pub(super) const MAX_AWAKE: usize = 1_000;
 
 /// One session.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ enum Awake {
 
 /// All sessions.
 #[derive(Debug, Default)]
-pub struct Registry {
+pub(super) struct Registry {
     sessions: HashMap<Uuid, Entry>,
 }
 
 /// The id, if it is written as we write ids: hyphenated, lower case. Anything else never named a session of ours.
-pub fn canonical(id: &str) -> Option<Uuid> {
+pub(super) fn canonical(id: &str) -> Option<Uuid> {
     let parsed = Uuid::try_parse(id).ok()?;
     let mut buffer = Uuid::encode_buffer();
     (&*parsed.hyphenated().encode_lower(&mut buffer) == id).then_some(parsed)
@@ -56,37 +56,34 @@ pub fn canonical(id: &str) -> Option<Uuid> {
 
 impl Registry {
     /// How many sessions are known.
-    pub fn known(&self) -> usize {
+    pub(super) fn known(&self) -> usize {
         self.sessions.len()
     }
 
     /// How many sessions have a worker.
-    pub fn awake(&self) -> usize {
-        self.sessions
-            .values()
-            .filter(|entry| entry.awake != Awake::No)
-            .count()
+    pub(super) fn awake(&self) -> usize {
+        self.sessions.values().filter(|entry| entry.awake != Awake::No).count()
     }
 
     /// The session has a worker that takes requests.
-    pub fn is_awake(&self, id: Uuid) -> bool {
+    pub(super) fn is_awake(&self, id: Uuid) -> bool {
         self.sessions.get(&id).is_some_and(|entry| entry.awake == Awake::Yes)
     }
 
     /// The session's worker is about to end.
-    pub fn is_closing(&self, id: Uuid) -> bool {
+    pub(super) fn is_closing(&self, id: Uuid) -> bool {
         self.sessions
             .get(&id)
             .is_some_and(|entry| entry.awake == Awake::Closing)
     }
 
     /// What a sleeping session was opened with.
-    pub fn opened_with(&self, id: Uuid) -> Option<SessionState> {
+    pub(super) fn opened_with(&self, id: Uuid) -> Option<SessionState> {
         self.sessions.get(&id)?.opened_with.clone()
     }
 
     /// A request names the session: true if it is the client's own, which also counts as a sign of life.
-    pub fn handle_request(&mut self, id: Uuid, client: &str, now: Instant) -> bool {
+    pub(super) fn handle_request(&mut self, id: Uuid, client: &str, now: Instant) -> bool {
         match self.sessions.get_mut(&id) {
             Some(entry) if entry.owner == client => {
                 entry.seen = now;
@@ -97,7 +94,7 @@ impl Registry {
     }
 
     /// A client opened the session, or it woke.
-    pub fn handle_opened(&mut self, id: Uuid, owner: String, now: Instant) {
+    pub(super) fn handle_opened(&mut self, id: Uuid, owner: String, now: Instant) {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.awake = Awake::Yes;
             entry.seen = now;
@@ -118,14 +115,14 @@ impl Registry {
     }
 
     /// The session can be woken from this.
-    pub fn handle_stored(&mut self, id: Uuid, state: SessionState) {
+    pub(super) fn handle_stored(&mut self, id: Uuid, state: SessionState) {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.opened_with = Some(state);
         }
     }
 
     /// The session's worker has ended: it sleeps. Without anything to wake it from, it is forgotten.
-    pub fn handle_ended(&mut self, id: Uuid) {
+    pub(super) fn handle_ended(&mut self, id: Uuid) {
         let Some(entry) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -137,7 +134,7 @@ impl Registry {
     }
 
     /// A request begins; false if one of the same id is still open.
-    pub fn handle_begun(&mut self, id: Uuid, request: &RequestId, now: Instant) -> bool {
+    pub(super) fn handle_begun(&mut self, id: Uuid, request: &RequestId, now: Instant) -> bool {
         let Some(entry) = self.sessions.get_mut(&id) else {
             return true;
         };
@@ -146,7 +143,7 @@ impl Registry {
     }
 
     /// A request's result is there, or it was cancelled.
-    pub fn handle_done(&mut self, id: Uuid, request: &RequestId, now: Instant) {
+    pub(super) fn handle_done(&mut self, id: Uuid, request: &RequestId, now: Instant) {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.open.remove(request);
             entry.seen = now;
@@ -154,14 +151,14 @@ impl Registry {
     }
 
     /// A client opened a stream besides its requests.
-    pub fn handle_stream(&mut self, id: Uuid) {
+    pub(super) fn handle_stream(&mut self, id: Uuid) {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.streams += 1;
         }
     }
 
     /// Such a stream ended.
-    pub fn handle_stream_end(&mut self, id: Uuid, now: Instant) {
+    pub(super) fn handle_stream_end(&mut self, id: Uuid, now: Instant) {
         if let Some(entry) = self.sessions.get_mut(&id) {
             entry.streams = entry.streams.saturating_sub(1);
             entry.seen = now;
@@ -169,12 +166,12 @@ impl Registry {
     }
 
     /// The client ended the session.
-    pub fn forget(&mut self, id: Uuid) {
+    pub(super) fn forget(&mut self, id: Uuid) {
         self.sessions.remove(&id);
     }
 
     /// Marks the sessions whose workers shall end now: those idle for `idle`, and the longest idle ones beyond [`MAX_AWAKE`].
-    pub fn poll_idle(&mut self, now: Instant, idle: Duration) -> Vec<Uuid> {
+    pub(super) fn poll_idle(&mut self, now: Instant, idle: Duration) -> Vec<Uuid> {
         let mut quiet: Vec<(Instant, Uuid)> = self
             .sessions
             .iter()
@@ -280,8 +277,15 @@ mod tests {
         let now = Instant::now();
         let mut registry = Registry::default();
         for n in 0..=MAX_AWAKE as u128 {
-            registry.handle_opened(Uuid::from_u128(n), "alice".into(), now + Duration::from_millis(n as u64));
+            registry.handle_opened(
+                Uuid::from_u128(n),
+                "alice".into(),
+                now + Duration::from_millis(n as u64),
+            );
         }
-        assert_eq!(registry.poll_idle(now + Duration::from_secs(2), IDLE), [Uuid::from_u128(0)]);
+        assert_eq!(
+            registry.poll_idle(now + Duration::from_secs(2), IDLE),
+            [Uuid::from_u128(0)]
+        );
     }
 }

@@ -26,6 +26,9 @@ impl Tool for Answer {
 
     fn summary(answer: &AnswerAnswer) -> String {
         let answered = super::count(answer.answered.len(), "request");
-        format!("Answered {answered} on {}; the thread is {}. Call t3_wait.", answer.machine, answer.state)
+        format!(
+            "Answered {answered} on {}; the thread is {}. Call t3_wait.",
+            answer.machine, answer.state
+        )
     }
 }

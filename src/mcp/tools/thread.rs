@@ -1,5 +1,6 @@
 //! `t3_thread`.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::gateway::{Gateway, ThreadArgs, ThreadView, ToolError};
@@ -38,13 +39,21 @@ pub(super) fn state(view: &ThreadView) -> String {
         line.push_str(", background work goes on");
     }
     if let Some(since) = &view.unreachable_since {
-        line.push_str(&format!(", the machine is unreachable since {since}: this is what was last known"));
+        let _ = write!(
+            line,
+            ", the machine is unreachable since {since}: this is what was last known"
+        );
     }
     line.push('.');
     match view.pending.len() {
         0 => {}
         1 => line.push_str(" It waits for an answer (t3_answer)."),
-        several => line.push_str(&format!(" {several} requests wait for an answer (t3_answer with request_id).")),
+        several => {
+            let _ = write!(
+                line,
+                " {several} requests wait for an answer (t3_answer with request_id)."
+            );
+        }
     }
     line
 }

@@ -1,0 +1,25 @@
+//! The MCP face and its endpoint, over real sockets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    missing_docs,
+    unreachable_pub
+)]
+
+#[path = "mcp/endpoint.rs"]
+mod endpoint;
+#[path = "mcp/errors.rs"]
+mod errors;
+#[path = "mcp/hang_up.rs"]
+mod hang_up;
+#[path = "mcp/long.rs"]
+mod long;
+#[path = "mcp/schemas.rs"]
+mod schemas;
+#[path = "mcp/sessions.rs"]
+mod sessions;
+#[path = "mcp/stopping.rs"]
+mod stopping;
+#[path = "mcp/support.rs"]
+mod support;

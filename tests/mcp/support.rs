@@ -1,0 +1,326 @@
+//! An endpoint on a real socket with trial tools, and clients of both eras that show every byte.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use reqwest::header::HeaderMap;
+use reqwest::{RequestBuilder, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use t3code_mcp::fleet::Fleet;
+use t3code_mcp::gateway::{Delivered, Delivery, Gateway, GatewaySettings, Tick, ToolError};
+use t3code_mcp::http::{HttpSettings, endpoint, serve_endpoint};
+use t3code_mcp::mcp::sessions::{SessionSettings, Sessions};
+use t3code_mcp::mcp::{Call, Client, Effect, Server, Tool};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// The gateway keeps nothing for trial tools, so what they see lives here, by the `key` that each call gives.
+#[derive(Default)]
+pub struct Seen {
+    pub began: Notify,
+    pub release: Notify,
+    pub unheard: AtomicUsize,
+    pub committed: AtomicUsize,
+    pub delivery: OnceLock<Delivery>,
+    pub client: OnceLock<(String, Option<String>)>,
+}
+
+static SEEN: OnceLock<std::sync::Mutex<std::collections::HashMap<String, Arc<Seen>>>> = OnceLock::new();
+
+pub fn seen(key: &str) -> Arc<Seen> {
+    let all = SEEN.get_or_init(Default::default);
+    Arc::clone(all.lock().unwrap().entry(key.to_owned()).or_default())
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrialArgs {
+    /// Which test calls.
+    pub key: String,
+    /// Wait until it is released.
+    #[serde(default)]
+    pub hold: bool,
+    /// Panic.
+    #[serde(default)]
+    pub panic: bool,
+    /// How many heartbeats to send first.
+    #[serde(default)]
+    pub ticks: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct TrialAnswer {
+    pub key: String,
+}
+
+struct Unheard<'a>(&'a Seen, bool);
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            self.0.unheard.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+async fn trial(call: &Call, args: TrialArgs) -> Result<TrialAnswer, ToolError> {
+    assert!(!args.panic, "a trial panic");
+    let seen = seen(&args.key);
+    let _ = seen.delivery.set(call.caller.delivery.clone());
+    let _ = seen
+        .client
+        .set((call.caller.client.clone(), call.caller.origin.clone()));
+    for number in 0..args.ticks {
+        if let Some(progress) = &call.progress {
+            let tick = Tick {
+                number,
+                elapsed: Duration::ZERO,
+                message: "running".into(),
+            };
+            t3code_mcp::gateway::ProgressSink::tick(progress, tick).await;
+        }
+    }
+    let mut unheard = Unheard(&seen, false);
+    seen.began.notify_one();
+    if args.hold {
+        seen.release.notified().await;
+    }
+    unheard.1 = true;
+    drop(unheard);
+    seen.committed.fetch_add(1, Ordering::SeqCst);
+    Ok(TrialAnswer { key: args.key })
+}
+
+macro_rules! trial_tool {
+    ($type:ident, $name:literal, $effect:expr) => {
+        pub struct $type;
+
+        impl Tool for $type {
+            const NAME: &'static str = $name;
+            const TITLE: &'static str = "A trial";
+            const DESCRIPTION: &'static str = "A trial.";
+            const EFFECT: Effect = $effect;
+            type Args = TrialArgs;
+            type Answer = TrialAnswer;
+
+            async fn call(_: &Arc<Gateway>, call: &Call, args: TrialArgs) -> Result<TrialAnswer, ToolError> {
+                trial(call, args).await
+            }
+
+            fn summary(answer: &TrialAnswer) -> String {
+                format!("Tried {}.", answer.key)
+            }
+        }
+    };
+}
+
+trial_tool!(TrialRead, "trial_read", Effect::Reads);
+trial_tool!(TrialChange, "trial_change", Effect::Changes { idempotent: false });
+
+pub fn gateway(stop: &CancellationToken) -> Arc<Gateway> {
+    Gateway::new(Fleet::start(vec![], stop), GatewaySettings::default(), stop.clone())
+}
+
+pub fn server(stop: &CancellationToken) -> Server {
+    Server::new(gateway(stop))
+        .with_tool::<TrialRead>()
+        .with_tool::<TrialChange>()
+}
+
+/// An endpoint that runs.
+pub struct Running {
+    pub url: String,
+    pub http: reqwest::Client,
+    pub sessions: Arc<Sessions>,
+    pub stop: CancellationToken,
+    pub served: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+pub const ALICE: &str = "alice-token-0123456789";
+pub const BOB: &str = "bob-token-0123456789";
+
+pub fn settings() -> HttpSettings {
+    let bearer = |token: &str, name: &str| {
+        let client = Client {
+            name: name.into(),
+            ..Client::default()
+        };
+        (token.to_owned().into(), Arc::new(client))
+    };
+    HttpSettings {
+        bearers: Some(vec![bearer(ALICE, "alice"), bearer(BOB, "bob")]),
+        sessions: SessionSettings {
+            // Long for a test: what stays away in a test stays away for good.
+            away: Duration::from_secs(600),
+            ..SessionSettings::default()
+        },
+        ..HttpSettings::default()
+    }
+}
+
+pub fn client() -> reqwest::Client {
+    // Tests run in any order and many at once: the first one sets the process's TLS provider.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .no_proxy()
+        // No connection is used twice, so that dropping an answer is hanging up.
+        .pool_max_idle_per_host(0)
+        .build()
+        .unwrap()
+}
+
+/// As a serving process does it, on a real socket.
+pub async fn start(settings: HttpSettings) -> Running {
+    let stop = CancellationToken::new();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let endpoint = endpoint(server(&stop), settings, &stop);
+    let sessions = Arc::clone(&endpoint.sessions);
+    let serving = serve_endpoint(listener, endpoint, stop.clone());
+    Running {
+        url,
+        http: client(),
+        sessions,
+        stop,
+        served: tokio::spawn(async move { serving.await.unwrap() }),
+    }
+}
+
+impl Running {
+    pub fn post(&self, token: &str) -> RequestBuilder {
+        self.http
+            .post(format!("{}/mcp", self.url))
+            .bearer_auth(token)
+            .header("accept", "application/json, text/event-stream")
+    }
+
+    /// A request of the newest revision.
+    pub fn modern(&self, method: &str, mut params: Value) -> RequestBuilder {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        for (key, value) in meta.as_object().unwrap() {
+            params["_meta"][key] = value.clone();
+        }
+        let mut request = self
+            .post(ALICE)
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method);
+        if let Some(name) = params["name"].as_str() {
+            request = request.header("mcp-name", name);
+        }
+        request.json(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    }
+
+    pub fn modern_call(&self, tool: &str, arguments: &Value) -> RequestBuilder {
+        self.modern("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Opens a session; its id.
+    pub async fn session(&self, token: &str) -> String {
+        let response = self.post(token).json(&initialize()).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let _ = messages(response).await;
+        let body = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        let response = self
+            .post(token)
+            .header("mcp-session-id", &id)
+            .json(&body)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), 202);
+        id
+    }
+
+    pub fn legacy(&self, session: &str, id: u64, method: &str, params: &Value) -> RequestBuilder {
+        self.post(ALICE)
+            .header("mcp-session-id", session)
+            .header("mcp-protocol-version", "2025-11-25")
+            .json(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+    }
+
+    pub fn legacy_call(&self, session: &str, id: u64, tool: &str, arguments: &Value) -> RequestBuilder {
+        self.legacy(
+            session,
+            id,
+            "tools/call",
+            &json!({"name": tool, "arguments": arguments}),
+        )
+    }
+}
+
+pub fn initialize() -> Value {
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "trial", "version": "1"}}})
+}
+
+/// Whatever came back, as the JSON-RPC messages in it.
+pub async fn messages(response: Response) -> Vec<Value> {
+    let headers = response.headers().clone();
+    let text = response.text().await.unwrap();
+    parse(&headers, &text)
+}
+
+fn parse(headers: &HeaderMap, text: &str) -> Vec<Value> {
+    if headers["content-type"]
+        .to_str()
+        .unwrap()
+        .starts_with("application/json")
+    {
+        return vec![serde_json::from_str(text).unwrap()];
+    }
+    text.lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter(|data| !data.is_empty())
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+/// The result of the call.
+pub async fn result(request: RequestBuilder) -> Value {
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    messages(response).await.pop().unwrap()["result"].clone()
+}
+
+/// The error that a failed call tells.
+pub fn failure(result: &Value) -> Value {
+    assert_eq!(result["isError"], true, "{result}");
+    assert!(result.get("structuredContent").is_none(), "{result}");
+    serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+/// Reads until the first byte of the answer is there; the rest stays open.
+pub async fn first_bytes(response: Response) -> (String, impl Sized) {
+    let mut stream = Box::pin(response.bytes_stream());
+    let bytes = stream.next().await.unwrap().unwrap();
+    (String::from_utf8_lossy(&bytes).into_owned(), stream)
+}
+
+/// Waits for a condition; fails loudly when it never comes.
+pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "never came: {what}");
+}
+
+pub fn delivered(seen: &Seen) -> Option<Delivered> {
+    seen.delivery.get().and_then(Delivery::state)
+}
