@@ -58,7 +58,7 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
 /// Loads the config of a command that asks, and starts its log. Without machines there is nothing to ask.
 pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
     let config = flags.load(WorkingDirectory::Config)?;
-    logging::start(&config.log)?;
+    logging::start_if_asked(flags, &config.log)?;
     if config.machines.is_empty() {
         return Err(Failure::said(
             "no machine is configured. Write one into t3code.toml (see t3code.example.toml), or name the file with --config",

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // It looks as `serve` would, `.env` included.
     match args.settings.load(WorkingDirectory::ConfigAndEnv) {
         Ok(config) => {
-            logging::start(&config.log)?;
+            logging::start_if_asked(&args.settings, &config.log)?;
             checks.extend(configuration(&config));
             checks.extend(state(&config));
             checks.extend(runtime::run_alone(machines(&config))??);

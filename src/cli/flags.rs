@@ -35,6 +35,11 @@ impl<const ALL: bool> SettingFlags<ALL> {
         Ok(load(&request, Environment::of_process())?)
     }
 
+    /// Whether a flag was given.
+    pub(super) fn names(&self, flag: &str) -> bool {
+        self.given.contains_key(flag)
+    }
+
     /// Some of the flags as they were given, to be shown as part of a command.
     pub(super) fn shown(&self, names: &[&str]) -> String {
         let mut shown = String::new();

@@ -11,6 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::Failure;
+use super::flags::SettingFlags;
 use crate::config::{LogConfig, LogFormat, Note};
 use crate::protocol::{Untrusted, escape_json};
 
@@ -37,6 +38,11 @@ pub(super) fn start(config: &LogConfig) -> Result<(), Failure> {
             .try_init(),
     };
     started.map_err(|error| Failure::said(format!("the log could not be started ({error})")))
+}
+
+/// Starts the log of a command that asks and prints: what matters is printed, so it logs only when its own flag asks for it.
+pub(super) fn start_if_asked(flags: &SettingFlags<false>, config: &LogConfig) -> Result<(), Failure> {
+    if flags.names("log") { start(config) } else { Ok(()) }
 }
 
 /// Logs how the configuration came to be.

@@ -5,6 +5,7 @@
 
 mod asking;
 mod completions;
+mod demo;
 mod doctor;
 mod failure;
 mod flags;
@@ -13,26 +14,38 @@ mod machines;
 mod output;
 mod projects;
 mod runtime;
+mod serve;
+mod simulate;
 mod token;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::Failure;
 
 /// A gateway between AI agents and T3 Code: dispatch coding threads on your T3 machines over MCP, wait for them, read them.
 #[derive(Debug, Parser)]
-#[command(name = "t3code-mcp", version, disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(
+    name = "t3code-mcp",
+    version,
+    disable_help_subcommand = true,
+    args_conflicts_with_subcommands = true,
+    max_term_width = 100,
+    after_help = EXAMPLES
+)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Without a command it serves.
+    #[command(flatten)]
+    serve: serve::Args,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   t3code-mcp demo                     see it work, without any T3
-  t3code-mcp serve                    serve what ./t3code.toml describes
+  t3code-mcp                          serve what ./t3code.toml describes, as `serve` does
   t3code-mcp doctor                   find out why a machine is not online
   t3code-mcp projects --json          what agents may work on
 
@@ -40,25 +53,36 @@ Every setting, its file key and its variable: t3code-mcp serve --help";
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Args),
+    Demo(demo::Args),
     Doctor(doctor::Args),
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
+    Simulate(simulate::Args),
     Completions(completions::Args),
 }
 
 /// Parses the arguments and runs one command.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    // `serve` can be left out, with its flags; its own help explains them.
+    let command = Cli::command().mut_args(|arg| arg.hide(true));
+    let parsed = command
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         // Help and version go to stdout and are no failure; clap knows.
         Err(error) => error.exit(),
     };
-    let done = match cli.command {
+    let done = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => serve::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut Cli::command());
             Ok(())

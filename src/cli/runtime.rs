@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 
@@ -33,6 +34,18 @@ fn on<T>(builder: &mut Builder, future: impl Future<Output = T>) -> Result<T, Fa
     let result = runtime.block_on(future);
     leave(runtime);
     Ok(result)
+}
+
+/// Waits for the first SIGTERM or SIGINT.
+pub(super) async fn until_told_to_stop() -> Result<(), Failure> {
+    let unavailable = |error: std::io::Error| Failure::said(format!("signals cannot be received ({error})"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(unavailable)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(unavailable)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }
 
 /// A read of stdin may block for ever, so the end does not wait for everything.

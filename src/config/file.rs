@@ -76,6 +76,11 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Tree, ConfigErrors> {
     let document = DeTable::parse(text).map_err(|error| broken(&error, &walk))?;
     walk.table(document.get_ref(), "", "");
     if !walk.errors.is_empty() {
+        // Tables come in the order of their names; a person mends from top to bottom.
+        walk.errors.sort_by_key(|error| match error.place {
+            Place::File { line, .. } => line,
+            Place::WholeFile(_) | Place::Variable { .. } | Place::Flag(_) | Place::Nowhere => 0,
+        });
         return Err(ConfigErrors(walk.errors));
     }
     let table = toml::from_str(text).map_err(|error| broken(&error, &walk))?;

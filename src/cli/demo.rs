@@ -1,0 +1,213 @@
+//! `demo`: the whole way in one process - a simulated T3, the gateway over HTTP, and an MCP client that dispatches a thread, watches it,
+//! answers its question and reads the result. Everything goes over real sockets, as it would between three computers.
+
+mod client;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{Failure, output, runtime};
+use crate::config::DEFAULT_CLIENT;
+use crate::fleet::{Fleet, Patterns, Rules};
+use crate::gateway::{Gateway, GatewaySettings};
+use crate::http::{self, HttpSettings};
+use crate::machine::MachineSettings;
+use crate::mcp::{Client, Server};
+use crate::protocol::Untrusted;
+use crate::simulator::{Simulator, SimulatorOptions};
+use client::DemoClient;
+
+/// The demo takes seconds; if it takes longer, something is wrong.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+/// What a machine may send in one frame.
+const FRAME_LIMIT: usize = 64 * 1024 * 1024;
+/// The machine's name.
+const MACHINE: &str = "simulated";
+
+/// The task. The simulated agent obeys its last line; a real one would do what stands above.
+const PROMPT: &str = "\
+Add a health check to the shop's server. Change nothing else; run its tests; end with a report.
+ask";
+
+/// See it work: a simulated T3, the gateway and a client in one process.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  t3code-mcp demo")]
+pub(super) struct Args {}
+
+/// Plays it through.
+pub(super) fn run(_: &Args) -> Result<(), Failure> {
+    runtime::run(async {
+        timeout(GIVE_UP_AFTER, demo()).await.map_err(|_| {
+            Failure::said(format!(
+                "the demo did not end within {GIVE_UP_AFTER:?}; that is a fault of this program"
+            ))
+        })?
+    })?
+}
+
+async fn demo() -> Result<(), Failure> {
+    let token = SecretString::from(uuid::Uuid::new_v4().simple().to_string());
+    let simulator = Simulator::start(SimulatorOptions {
+        token: Some(token.expose_secret().to_owned()),
+        ..SimulatorOptions::default()
+    })
+    .await
+    .map_err(Failure::said)?;
+    step("a simulated T3 server", &simulator.url());
+
+    let stop = CancellationToken::new();
+    let bearer = SecretString::from(uuid::Uuid::new_v4().simple().to_string());
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        .await
+        .map_err(Failure::said)?;
+    let url = format!("http://{}{}", listener.local_addr().map_err(Failure::said)?, http::PATH);
+    let server = Server::new(gateway(&simulator, &token, &stop)?);
+    let serving = tokio::spawn(http::serve(listener, server, settings(&bearer), stop.clone()));
+    step("the gateway, for MCP clients", &url);
+
+    let client = DemoClient::connect(&url, &bearer).await?;
+    let played = play(&client).await;
+    client.close().await;
+    stop.cancel();
+    let served = serving.await.map_err(Failure::said)?;
+    simulator.stop().await;
+    played?;
+    served.map_err(Failure::said)?;
+    say("done: this is what your agent does with t3_dispatch, t3_wait, t3_answer and t3_thread");
+    Ok(())
+}
+
+fn gateway(
+    simulator: &Simulator,
+    token: &SecretString,
+    stop: &CancellationToken,
+) -> Result<std::sync::Arc<Gateway>, Failure> {
+    let machine = MachineSettings {
+        name: MACHINE.to_owned(),
+        url: simulator.url().parse().map_err(Failure::said)?,
+        token: Some(token.clone()),
+        ca_file: None,
+        frame_limit: FRAME_LIMIT,
+    };
+    let rules = Rules {
+        projects: Patterns::new(["*"]).map_err(Failure::said)?,
+        ..Rules::default()
+    };
+    let fleet = Fleet::start(vec![(machine, rules)], stop);
+    Ok(Gateway::new(fleet, GatewaySettings::default(), stop.clone()))
+}
+
+fn settings(bearer: &SecretString) -> HttpSettings {
+    let client = Client {
+        name: DEFAULT_CLIENT.to_owned(),
+        ..Client::default()
+    };
+    HttpSettings {
+        bearers: Some(vec![(bearer.clone(), std::sync::Arc::new(client))]),
+        ..HttpSettings::default()
+    }
+}
+
+/// What an agent does with the tools.
+async fn play(client: &DemoClient) -> Result<(), Failure> {
+    say(&format!("{} lists {} tools", client.server(), client.tools().await?));
+    let projects = client.call("t3_projects", &json!({})).await?;
+    let project = text(&projects, "/projects/0/title")?;
+    step(
+        "t3_projects",
+        &format!("{project} on {}", text(&projects, "/projects/0/machine")?),
+    );
+
+    let dispatched = client
+        .call(
+            "t3_dispatch",
+            &json!({"machine": MACHINE, "project": project, "prompt": PROMPT}),
+        )
+        .await?;
+    let thread = text(&dispatched, "/thread_id")?;
+    step(
+        "t3_dispatch",
+        &format!(
+            "{:?} runs in {}",
+            text(&dispatched, "/title")?,
+            text(&dispatched, "/model")?
+        ),
+    );
+
+    let mut view = client
+        .call("t3_wait", &json!({"thread_id": thread, "timeout": 30}))
+        .await?;
+    step("t3_wait", &format!("the thread's state is {}", text(&view, "/state")?));
+    if text(&view, "/state")? != "question" {
+        return Err(Failure::said(
+            "the simulated agent did not ask its question; that is a fault of this program",
+        ));
+    }
+    let answers = answers(&view)?;
+    client
+        .call("t3_answer", &json!({"thread_id": thread, "answers": answers}))
+        .await?;
+    step(
+        "t3_answer",
+        &format!("{} questions answered; the run goes on", answers.len()),
+    );
+
+    view = client
+        .call("t3_wait", &json!({"thread_id": thread, "timeout": 30}))
+        .await?;
+    step("t3_wait", &format!("the thread's state is {}", text(&view, "/state")?));
+    if text(&view, "/state")? != "completed" {
+        return Err(Failure::said(
+            "the simulated agent did not complete its run; that is a fault of this program",
+        ));
+    }
+    view = client.call("t3_thread", &json!({"thread_id": thread})).await?;
+    let last = view
+        .pointer("/messages")
+        .and_then(Value::as_array)
+        .and_then(|messages| messages.last());
+    let result = last.and_then(|message| message.get("text")).and_then(Value::as_str);
+    step("t3_thread", "the agent's last message:");
+    for line in result
+        .ok_or_else(|| Failure::said("the thread has no message; that is a fault of this program"))?
+        .lines()
+    {
+        say(&format!("    | {line}"));
+    }
+    Ok(())
+}
+
+/// To each question its first option.
+fn answers(view: &Value) -> Result<Map<String, Value>, Failure> {
+    let questions = view.pointer("/pending/0/questions").and_then(Value::as_array);
+    let mut answers = Map::new();
+    for question in questions.into_iter().flatten() {
+        let id = text(question, "/id")?;
+        let option = text(question, "/options/0/label")?;
+        say(&format!("    ? {} → {option}", text(question, "/question")?));
+        answers.insert(id, Value::String(option));
+    }
+    Ok(answers)
+}
+
+fn text(value: &Value, pointer: &str) -> Result<String, Failure> {
+    value
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::said(format!("an answer lacks {pointer}; that is a fault of this program")))
+}
+
+fn step(what: &str, found: &str) {
+    say(&format!("{what}: {found}"));
+}
+
+fn say(line: &str) {
+    output::say(format_args!("{}", Untrusted(line)));
+}

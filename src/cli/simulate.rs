@@ -1,0 +1,62 @@
+//! `simulate`: a T3 server in memory, to try the gateway without a T3.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Failure, output, runtime};
+use crate::simulator::{Simulator, SimulatorOptions};
+
+/// Serve a simulated T3, with one project and a scripted agent.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(super) struct Args {
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// The port to listen on; 0 lets the system choose one
+    #[arg(long, short, default_value_t = 3773)]
+    port: u16,
+    /// The one token that is accepted; without it any is
+    #[arg(long)]
+    token: Option<String>,
+    /// Refuse clients that do not name the protocol's version, as newer servers do
+    #[arg(long)]
+    gate: bool,
+}
+
+const HELP: &str = "\
+The agent obeys the last line of a prompt: say X, sleep N, fail X, ask (two questions), approve CMD,
+tool, edit FILE, crash. Nothing is kept, and no command is run.
+
+Example, in two shells:
+  t3code-mcp simulate --port 3773
+  T3_TOKEN=any t3code-mcp serve --config t3code.toml";
+
+/// Serves until Ctrl-C or SIGTERM.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    runtime::run(simulate(args))?
+}
+
+async fn simulate(args: &Args) -> Result<(), Failure> {
+    let options = SimulatorOptions {
+        listen: SocketAddr::new(args.host, args.port),
+        token: args.token.clone(),
+        gate: args.gate,
+        ..SimulatorOptions::default()
+    };
+    let simulator = Simulator::start(options).await.map_err(Failure::said)?;
+    output::complain(format_args!(
+        "a simulated T3 listens on {}, with the project t3-smoke",
+        simulator.url()
+    ));
+    output::complain(format_args!(
+        "put it into t3code.toml, and set T3_TOKEN to {}:",
+        args.token.as_ref().map_or("anything", |_| "the token")
+    ));
+    output::complain(format_args!(
+        "  [machines.simulated]\n  url = \"{}\"\n  token_env = \"T3_TOKEN\"\n  projects = [\"*\"]",
+        simulator.url()
+    ));
+    runtime::until_told_to_stop().await?;
+    simulator.stop().await;
+    Ok(())
+}

@@ -1,0 +1,13 @@
+//! The real binary, as people, shells and MCP clients start it; and what the README says about it.
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub)]
+
+#[path = "cli/asking.rs"]
+mod asking;
+#[path = "cli/help.rs"]
+mod help;
+#[path = "cli/readme.rs"]
+mod readme;
+#[path = "cli/serve.rs"]
+mod serve;
+#[path = "cli/support.rs"]
+mod support;

@@ -1,0 +1,132 @@
+//! The commands that ask: against a simulated T3, each a process of its own.
+
+use serde_json::Value;
+
+use crate::support::{Place, Running};
+
+/// A simulated T3 and a place that is configured for it.
+fn simulated(token: &str) -> (Running, Place) {
+    let place = Place::new();
+    let mut simulate = place.start(&["simulate", "--port", "0", "--token", "the-right-token"]);
+    let address = simulate.address();
+    let config = format!("[machines.sim]\nurl = \"http://{address}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n");
+    let place = place
+        .config(&config)
+        .file("cwd/variables", &format!("T3_TOKEN={token}\n"), 0o600);
+    (simulate, place)
+}
+
+fn run(place: &Place, arguments: &[&str]) -> crate::support::Ran {
+    let mut all = arguments.to_vec();
+    all.extend(["--env-file", "variables"]);
+    place.run(&all)
+}
+
+#[test]
+fn the_demo_goes_the_whole_way() {
+    let ran = Place::new().run(&["demo"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    for step in [
+        "t3_dispatch:",
+        "the thread's state is question",
+        "→",
+        "t3_answer:",
+        "the thread's state is completed",
+        "    | ",
+        "done:",
+    ] {
+        assert!(ran.out.contains(step), "{step} is missing: {}", ran.out);
+    }
+}
+
+#[test]
+fn machines_and_projects_are_listed_for_people_and_for_programs() {
+    let (_simulate, place) = simulated("the-right-token");
+    let machines = run(&place, &["machines"]);
+    assert_eq!(
+        (machines.code, machines.err.as_str()),
+        (Some(0), ""),
+        "{}",
+        machines.out
+    );
+    assert!(machines.out.contains("online"), "{}", machines.out);
+    let machines: Value = serde_json::from_str(&run(&place, &["machines", "--json"]).out).unwrap();
+    assert_eq!(machines["machines"][0]["protocol"], 2);
+    let projects = run(&place, &["projects"]);
+    assert!(projects.out.contains("t3-smoke"), "{}", projects.out);
+    let projects: Value = serde_json::from_str(&run(&place, &["projects", "sim", "--json"]).out).unwrap();
+    assert_eq!(projects["projects"][0]["title"], "t3-smoke");
+    let unknown = run(&place, &["projects", "mac"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(
+        unknown.err.contains("unknown_machine") && unknown.err.contains("sim"),
+        "{}",
+        unknown.err
+    );
+}
+
+#[test]
+fn doctor_finds_a_machine_well() {
+    let (_simulate, place) = simulated("the-right-token");
+    let doctor = run(&place, &["doctor"]);
+    assert_eq!((doctor.code, doctor.err.as_str()), (Some(0), ""), "{}", doctor.out);
+    assert!(
+        doctor.out.contains("the token is accepted") && doctor.out.contains("1 of its 1 projects"),
+        "{}",
+        doctor.out
+    );
+    assert!(!doctor.out.contains('✗'), "{}", doctor.out);
+}
+
+#[test]
+fn doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
+    let (mut simulate, place) = simulated("a-wrong-token");
+    let doctor = run(&place, &["doctor"]);
+    assert_eq!(doctor.code, Some(1));
+    assert!(
+        doctor.out.contains("✗ sim: the token is not accepted"),
+        "{}",
+        doctor.out
+    );
+    assert!(doctor.out.contains("→ Create a new token"), "{}", doctor.out);
+    assert!(!doctor.out.contains("a-wrong-token"));
+    let report: Value = serde_json::from_str(&run(&place, &["doctor", "--json"]).out).unwrap();
+    assert_eq!(report["ok"], false);
+
+    simulate.signal(rustix::process::Signal::TERM);
+    assert_eq!(simulate.end(), Some(0));
+    let doctor = run(&place, &["doctor"]);
+    assert!(doctor.out.contains("cannot be reached"), "{}", doctor.out);
+    let machines = run(&place, &["machines"]);
+    assert!(machines.out.contains("offline"), "{}", machines.out);
+    let projects = run(&place, &["projects"]);
+    assert_eq!(projects.code, Some(1));
+    assert!(projects.err.contains("sim: "), "{}", projects.err);
+}
+
+#[test]
+fn doctor_names_a_variable_that_is_not_set_and_patterns_that_match_nothing() {
+    let (_simulate, place) = simulated("the-right-token");
+    let unset = place.run(&["doctor"]);
+    assert_eq!(unset.code, Some(1));
+    assert!(
+        unset
+            .out
+            .contains("✗ sim: the environment variable T3_TOKEN is not set"),
+        "{}",
+        unset.out
+    );
+    let text = std::fs::read_to_string(place.path("cwd/t3code.toml"))
+        .unwrap()
+        .replace("[\"*\"]", "[\"web-*\"]");
+    let place = place.config(&text);
+    let hidden = run(&place, &["doctor"]);
+    assert_eq!(hidden.code, Some(1));
+    assert!(
+        hidden
+            .out
+            .contains("none of its 1 projects matches projects = [\"web-*\"]"),
+        "{}",
+        hidden.out
+    );
+}

@@ -1,0 +1,171 @@
+//! Starts the binary in a home and a working directory of its own, with nothing of the surrounding environment.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A home and a working directory.
+pub struct Place {
+    root: TempDir,
+}
+
+impl Place {
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["cwd", "home"] {
+            std::fs::create_dir(root.path().join(folder)).unwrap();
+        }
+        Self { root }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// Writes a file, readable and writable as `mode` says.
+    pub fn file(self, name: &str, text: &str, mode: u32) -> Self {
+        std::fs::write(self.path(name), text).unwrap();
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+        self
+    }
+
+    /// The working directory's `t3code.toml`.
+    pub fn config(self, text: &str) -> Self {
+        self.file("cwd/t3code.toml", text, 0o600)
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_t3code-mcp"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .current_dir(self.path("cwd"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.command(arguments).output().unwrap(), self)
+    }
+
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(self.command(arguments))
+    }
+}
+
+/// A command that ended. The folder's name, which is another in each run, is taken out.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ran {
+    pub fn from(output: Output, place: &Place) -> Self {
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes)
+                .unwrap()
+                .replace(&place.root.path().display().to_string(), "")
+        };
+        Self {
+            code: output.status.code(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+}
+
+/// A command that runs. Dropping it kills it.
+pub struct Running {
+    pub child: Child,
+    err: BufReader<ChildStderr>,
+    /// What it has said on stderr.
+    pub said: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let err = BufReader::new(child.stderr.take().unwrap());
+        Self {
+            child,
+            err,
+            said: String::new(),
+        }
+    }
+
+    /// Reads stderr up to a line that holds `wanted`, and gives that line.
+    pub fn until(&mut self, wanted: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.err.read_line(&mut line).unwrap() > 0,
+                "it ended without saying {wanted:?}: {}",
+                self.said
+            );
+            self.said.push_str(&line);
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+
+    /// Where it says that it listens.
+    pub fn address(&mut self) -> SocketAddr {
+        let line = self.until("http://");
+        let from = line.find("http://").unwrap() + "http://".len();
+        let rest = &line[from..];
+        let end = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || ".:[]".contains(c)))
+            .unwrap_or(rest.len());
+        rest[..end].trim_end_matches('.').parse().unwrap()
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, signal).unwrap();
+    }
+
+    /// Waits for its end: the exit code, and the rest of stderr in `said`.
+    pub fn end(&mut self) -> Option<i32> {
+        self.err.read_to_string(&mut self.said).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+/// One request over HTTP/1.1, by hand: the whole answer.
+pub fn http(address: SocketAddr, head: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = head.replace('\n', "\r\n");
+    let request = format!(
+        "{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+macro_rules! assert_snapshot {
+    ($name:expr, $text:expr) => {
+        insta::with_settings!({snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"), prepend_module_to_snapshot => true}, {
+            insta::assert_snapshot!($name, $text);
+        })
+    };
+}
+pub(crate) use assert_snapshot;
