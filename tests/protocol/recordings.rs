@@ -1,0 +1,152 @@
+//! Frames of a real server, of August 2026: older than the contract that the types are of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde_json::Value;
+use t3code_mcp::protocol::v2;
+
+use super::round::{Outcome, round};
+
+/// What a recording holds, as (place, type, whether it came back equal).
+fn read(file: &str) -> Vec<(String, &'static str, Outcome)> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let undecodable = undecodable(&lines);
+    let mut requests = BTreeMap::new();
+    let mut asked = Value::Null;
+    let mut found = Vec::new();
+    for (number, line) in lines.iter().enumerate() {
+        let place = format!("{file}:{}", number + 1);
+        let body = &line["body"];
+        let from_server = line["dir"] == "s2c";
+        if line["kind"] == "http" {
+            if from_server {
+                found.extend(http(&asked, body).map(|(kind, outcome)| (place, kind, outcome)));
+            } else {
+                asked = body.clone();
+            }
+            continue;
+        }
+        for frame in frames(line) {
+            let key = key(line, &frame);
+            if from_server {
+                let tag = requests.get(&key).map_or("", String::as_str);
+                found.extend(answer(tag, &frame).into_iter().map(|(kind, outcome)| (place.clone(), kind, outcome)));
+            } else if frame["_tag"] == "Request" {
+                requests.insert(key.clone(), frame["tag"].as_str().unwrap().to_owned());
+                if !undecodable.contains(&key) {
+                    found.extend(request(&frame).map(|(kind, outcome)| (place.clone(), kind, outcome)));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The frames of a line: T3 takes arrays of them too. Text that is no JSON was sent to see what happens.
+fn frames(line: &Value) -> Vec<Value> {
+    let body = match &line["body"] {
+        Value::String(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+        body => body.clone(),
+    };
+    match body {
+        Value::Array(frames) => frames,
+        frame => vec![frame],
+    }
+}
+
+/// Connection and request id.
+fn key(line: &Value, frame: &Value) -> (String, String) {
+    let id = if frame["_tag"] == "Request" { &frame["id"] } else { &frame["requestId"] };
+    (line["conn"].to_string(), id.to_string())
+}
+
+/// Requests that the recorded server could not decode: they were sent to see what it says.
+fn undecodable(lines: &[Value]) -> BTreeSet<(String, String)> {
+    let frames = lines.iter().flat_map(|line| frames(line).into_iter().map(move |frame| (line, frame)));
+    let refused = frames.filter(|(_, frame)| frame["exit"]["cause"][0]["_tag"] == "Die");
+    refused.map(|(line, frame)| key(line, &frame)).collect()
+}
+
+fn request(frame: &Value) -> Option<(&'static str, Outcome)> {
+    let payload = &frame["payload"];
+    Some(match frame["tag"].as_str()? {
+        "orchestration.dispatchCommand" => ("Command", round::<v2::Command>(payload)),
+        "orchestration.launchThread" => ("ThreadLaunchInput", round::<v2::ThreadLaunchInput>(payload)),
+        "orchestration.subscribeShell" => ("SubscribeShellInput", round::<v2::SubscribeShellInput>(payload)),
+        "orchestration.subscribeThread" => ("SubscribeThreadInput", round::<v2::SubscribeThreadInput>(payload)),
+        "projects.mutate" => ("ProjectMutation", round::<v2::ProjectMutation>(payload)),
+        _ => return None,
+    })
+}
+
+fn answer(tag: &str, frame: &Value) -> Vec<(&'static str, Outcome)> {
+    if let Some(values) = frame["values"].as_array() {
+        let item = |value| match tag {
+            "orchestration.subscribeThread" => ("ThreadStreamItem", round::<v2::ThreadStreamItem>(value)),
+            _ => ("ShellStreamItem", round::<v2::ShellStreamItem>(value)),
+        };
+        return values.iter().map(item).collect();
+    }
+    let value = &frame["exit"]["value"];
+    let error = &frame["exit"]["cause"][0]["error"];
+    if let Some(error_tag) = error["_tag"].as_str() {
+        return vec![match error_tag {
+            "EnvironmentAuthorizationError" => ("EnvironmentAuthorizationError", round::<v2::EnvironmentAuthorizationError>(error)),
+            _ => ("RpcError", round::<v2::RpcError>(error)),
+        }];
+    }
+    if frame["exit"]["_tag"] != "Success" {
+        return Vec::new();
+    }
+    Vec::from_iter(match tag {
+        "orchestration.dispatchCommand" => Some(("DispatchCommandResult", round::<v2::DispatchCommandResult>(value))),
+        "orchestration.launchThread" => Some(("ThreadLaunchResult", round::<v2::ThreadLaunchResult>(value))),
+        "orchestration.getThreadProjection" => Some(("ThreadProjection", round::<v2::ThreadProjection>(value))),
+        "orchestration.getArchivedShellSnapshot" => Some(("ArchivedShellSnapshot", round::<v2::ArchivedShellSnapshot>(value))),
+        "projects.mutate" => Some(("Project", round::<v2::Project>(value))),
+        "server.getConfig" => Some(("ServerConfig", round::<v2::ServerConfig>(value))),
+        _ => None,
+    })
+}
+
+fn http(asked: &Value, answer: &Value) -> Option<(&'static str, Outcome)> {
+    if answer["status"] != 200 {
+        return None;
+    }
+    let body = &answer["body"];
+    let path = asked["path"].as_str()?.split('?').next()?;
+    Some(match path {
+        "/.well-known/t3/environment" => ("ExecutionEnvironmentDescriptor", round::<v2::ExecutionEnvironmentDescriptor>(body)),
+        "/api/auth/session" => ("AuthSessionState", round::<v2::AuthSessionState>(body)),
+        "/api/auth/websocket-ticket" => ("AuthWebSocketTicketResult", round::<v2::AuthWebSocketTicketResult>(body)),
+        "/oauth/token" => ("AuthAccessTokenResult", round::<v2::AuthAccessTokenResult>(body)),
+        "/api/orchestration/shell" => ("ShellSnapshot", round::<v2::ShellSnapshot>(body)),
+        "/api/projects/mutate" => ("Project", round::<v2::Project>(body)),
+        _ if path.starts_with("/api/orchestration/threads/") => ("ThreadDetailSnapshot", round::<v2::ThreadDetailSnapshot>(body)),
+        _ => return None,
+    })
+}
+
+fn files() -> Vec<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| name.ends_with(".jsonl")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_recorded_frame_decodes_and_prints_back_equal() {
+    let found: Vec<_> = files().iter().flat_map(|file| read(file)).collect();
+    let failures: Vec<String> =
+        found.iter().filter_map(|(place, kind, outcome)| Some(format!("{place}: {kind}: {}", outcome.as_ref().err()?))).collect();
+    assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), found.len(), failures.join("\n"));
+    let kinds: BTreeMap<&str, usize> = found.iter().fold(BTreeMap::new(), |mut kinds, (_, kind, _)| {
+        *kinds.entry(*kind).or_default() += 1;
+        kinds
+    });
+    println!("{} {kinds:#?}", found.len());
+}
