@@ -241,11 +241,10 @@ impl Normaliser<'_> {
             let at = format!("{name}.{field}");
             let hoisted = format!("{name}{}", field.to_upper_camel_case());
             let (arms, nulls) = without_null(property);
-            let inner = if arms.is_empty() {
+            if arms.is_empty() {
                 return Err(self.error(&at, "can only be null", "take the field out of the contract's type"));
-            } else {
-                self.any_of(&at, &hoisted, &arms)?
-            };
+            }
+            let inner = self.any_of(&at, &hoisted, &arms)?;
             let optional = !required.contains(field.as_str());
             if optional && nulls > 1 {
                 self.model.changes.insert((name.into(), field.clone()));

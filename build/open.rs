@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use heck::ToUpperCamelCase;
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::visit_mut::VisitMut;
 use syn::{Attribute, Ident, Item, Type, parse_quote};
 
@@ -115,8 +115,6 @@ fn form(contract: &Contract, model: &Model, elsewhere: &BTreeSet<String>, form: 
 
 /// A string enum.
 fn enumeration(contract: &Contract, name: &str, words: &[String], form: Form) -> Result<TokenStream, Error> {
-    let enumeration = format_ident!("{name}");
-    let doc = format!(" `{name}` of T3's contract.");
     let mut variants: Vec<(Ident, &String)> = Vec::new();
     for word in words {
         let variant = variant(contract, name, word)?;
@@ -127,90 +125,104 @@ fn enumeration(contract: &Contract, name: &str, words: &[String], form: Form) ->
     }
     let (idents, words): (Vec<_>, Vec<_>) = variants.into_iter().unzip();
     Ok(match form {
-        Form::Tolerant => quote! {
-            #[doc = #doc]
-            #[derive(Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
-            pub enum #enumeration {
-                #(#[doc = #words] #idents,)*
-                /// A word that the contract does not have.
-                Unknown(::std::string::String),
-            }
-            impl #enumeration {
-                /// Every word of the contract that has a variant.
-                pub const WORDS: &'static [&'static str] = &[#(#words),*];
-                /// T3's word.
-                pub fn as_str(&self) -> &str {
-                    match self {
-                        #(Self::#idents => #words,)*
-                        Self::Unknown(word) => word,
-                    }
-                }
-            }
-            impl ::std::convert::From<&str> for #enumeration {
-                fn from(word: &str) -> Self {
-                    match word {
-                        #(#words => Self::#idents,)*
-                        _ => Self::Unknown(word.to_owned()),
-                    }
-                }
-            }
-            impl ::std::fmt::Display for #enumeration {
-                fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                    f.write_str(self.as_str())
-                }
-            }
-            impl ::serde::Serialize for #enumeration {
-                fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> ::std::result::Result<S::Ok, S::Error> {
-                    serializer.serialize_str(self.as_str())
-                }
-            }
-            impl<'de> ::serde::Deserialize<'de> for #enumeration {
-                fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
-                    crate::protocol::words::word(deserializer, #name).map(|word| Self::from(&*word))
-                }
-            }
-        },
-        Form::Exact => quote! {
-            #[doc = #doc]
-            #[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
-            pub enum #enumeration {
-                #(#[doc = #words] #idents,)*
-            }
-            impl #enumeration {
-                /// Every word of the contract.
-                pub const WORDS: &'static [&'static str] = &[#(#words),*];
-                /// T3's word.
-                pub const fn as_str(self) -> &'static str {
-                    match self {
-                        #(Self::#idents => #words,)*
-                    }
-                }
-                /// The variant of a word; none for a word that the contract does not have.
-                pub fn parse(word: &str) -> ::std::option::Option<Self> {
-                    match word {
-                        #(#words => ::std::option::Option::Some(Self::#idents),)*
-                        _ => ::std::option::Option::None,
-                    }
-                }
-            }
-            impl ::std::fmt::Display for #enumeration {
-                fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                    f.write_str(self.as_str())
-                }
-            }
-            impl ::serde::Serialize for #enumeration {
-                fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> ::std::result::Result<S::Ok, S::Error> {
-                    serializer.serialize_str(self.as_str())
-                }
-            }
-            impl<'de> ::serde::Deserialize<'de> for #enumeration {
-                fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
-                    let word = crate::protocol::words::word(deserializer, #name)?;
-                    Self::parse(&word).ok_or_else(|| ::serde::de::Error::unknown_variant(&word, Self::WORDS))
-                }
-            }
-        },
+        Form::Tolerant => tolerant_words(name, &idents, &words),
+        Form::Exact => exact_words(name, &idents, &words),
     })
+}
+
+/// A string enum that keeps a word that it does not know.
+fn tolerant_words(name: &str, idents: &[Ident], words: &[&String]) -> TokenStream {
+    let enumeration = format_ident!("{name}");
+    let doc = format!(" `{name}` of T3's contract.");
+    quote! {
+        #[doc = #doc]
+        #[derive(Clone, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
+        pub enum #enumeration {
+            #(#[doc = #words] #idents,)*
+            /// A word that the contract does not have.
+            Unknown(::std::string::String),
+        }
+        impl #enumeration {
+            /// Every word of the contract that has a variant.
+            pub const WORDS: &'static [&'static str] = &[#(#words),*];
+            /// T3's word.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    #(Self::#idents => #words,)*
+                    Self::Unknown(word) => word,
+                }
+            }
+        }
+        impl ::std::convert::From<&str> for #enumeration {
+            fn from(word: &str) -> Self {
+                match word {
+                    #(#words => Self::#idents,)*
+                    _ => Self::Unknown(word.to_owned()),
+                }
+            }
+        }
+        impl ::std::fmt::Display for #enumeration {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+        impl ::serde::Serialize for #enumeration {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> ::std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+        impl<'de> ::serde::Deserialize<'de> for #enumeration {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
+                crate::protocol::words::word(deserializer, #name).map(|word| Self::from(&*word))
+            }
+        }
+    }
+}
+
+/// A string enum of the contract's words alone.
+fn exact_words(name: &str, idents: &[Ident], words: &[&String]) -> TokenStream {
+    let enumeration = format_ident!("{name}");
+    let doc = format!(" `{name}` of T3's contract.");
+    quote! {
+        #[doc = #doc]
+        #[derive(Clone, Copy, Debug, Eq, PartialEq, Ord, PartialOrd, Hash)]
+        pub enum #enumeration {
+            #(#[doc = #words] #idents,)*
+        }
+        impl #enumeration {
+            /// Every word of the contract.
+            pub const WORDS: &'static [&'static str] = &[#(#words),*];
+            /// T3's word.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    #(Self::#idents => #words,)*
+                }
+            }
+            /// The variant of a word; none for a word that the contract does not have.
+            pub fn parse(word: &str) -> ::std::option::Option<Self> {
+                match word {
+                    #(#words => ::std::option::Option::Some(Self::#idents),)*
+                    _ => ::std::option::Option::None,
+                }
+            }
+        }
+        impl ::std::fmt::Display for #enumeration {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+        impl ::serde::Serialize for #enumeration {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> ::std::result::Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+        impl<'de> ::serde::Deserialize<'de> for #enumeration {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> ::std::result::Result<Self, D::Error> {
+                let word = crate::protocol::words::word(deserializer, #name)?;
+                Self::parse(&word).ok_or_else(|| ::serde::de::Error::unknown_variant(&word, Self::WORDS))
+            }
+        }
+    }
 }
 
 /// The tolerant form of an exact enum's value.
@@ -319,10 +331,11 @@ fn common(union: &Union, form: Form, structs: &Structs) -> TokenStream {
         return quote! {};
     };
     let mut getters = TokenStream::new();
-    for (field, kind) in first
-        .iter()
-        .filter(|field| others.iter().all(|other| other.contains(field)))
-    {
+    let same = |one: &(Ident, Type), other: &(Ident, Type)| {
+        one.0 == other.0 && one.1.to_token_stream().to_string() == other.1.to_token_stream().to_string()
+    };
+    let everywhere = |field: &&(Ident, Type)| others.iter().all(|other| other.iter().any(|one| same(one, field)));
+    for (field, kind) in first.iter().filter(everywhere) {
         let variants: Vec<Ident> = union
             .members
             .iter()

@@ -11,7 +11,14 @@
 //! second becomes the first by `From`; the other way is a decision, by `sent::RuntimeMode::parse`). An optional field that is
 //! `None` is left out, never null; where null means something of its own, the field is a [`Change`](super::Change).
 
-// Written by `build/`, for which these are matters of taste.
+// Generated: these are matters of taste there.
 #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+
+mod archived;
+
+pub use archived::{
+    ArchivedShellStreamItem, ArchivedShellStreamItemSnapshot, ArchivedShellStreamItemThreadRemoved,
+    ArchivedShellStreamItemThreadUpdated,
+};
 
 include!(concat!(env!("OUT_DIR"), "/protocol_v2.rs"));

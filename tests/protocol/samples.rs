@@ -51,6 +51,11 @@ fn every_sample_decodes_and_prints_back_equal() {
             failures.extend(result.err().map(|error| format!("{kind}: {error}")));
         }
     }
-    assert!(failures.is_empty(), "{} of {count}:\n{}", failures.len(), failures.join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {count}:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
     assert!(count > 400, "{count}");
 }
