@@ -169,10 +169,10 @@ fn the_contract_is_the_file_that_was_exported() {
         .parse()
         .unwrap();
     let contract = std::fs::read(folder.join(provenance["file"].as_str().unwrap())).unwrap();
-    let hash: String = Sha256::digest(&contract)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let mut hash = String::new();
+    for byte in Sha256::digest(&contract) {
+        write!(hash, "{byte:02x}").unwrap();
+    }
     assert_eq!(
         provenance["sha256"].as_str(),
         Some(hash.as_str()),
