@@ -215,7 +215,7 @@ impl Normaliser<'_> {
             }
             match arm.get("type").and_then(Value::as_str) {
                 Some("string" | "boolean" | "integer" | "number") if arm.get("enum").is_none() => {
-                    scalars.push(self.single(at, "", arm)?)
+                    scalars.push(self.single(at, "", arm)?);
                 }
                 _ => {
                     let mend = "export it with a tag (`type`, `kind` or `_tag`) in each member, or make the type opaque in the selection";

@@ -28,10 +28,8 @@ fn same(one: &Value, other: &Value) -> Outcome {
             Ok(())
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            let pairs = one.iter().zip(other).enumerate();
-            pairs
-                .map(|(index, (left, right))| same(left, right).map_err(|at| format!("[{index}].{at}")))
-                .collect()
+            let mut pairs = one.iter().zip(other).enumerate();
+            pairs.try_for_each(|(index, (left, right))| same(left, right).map_err(|at| format!("[{index}].{at}")))
         }
         (one, other) if one == other => Ok(()),
         (one, other) => Err(format!(": {one} became {other}")),
