@@ -1,6 +1,12 @@
 //! The simulator against the recordings and the rules of the wire.
+//!
+//! `fixtures/recordings` holds frames of a real server, cut: uuids have short names, capabilities and repeated lists are left out.
 
 #[path = "simulator/client.rs"]
 mod client;
+#[path = "simulator/replay.rs"]
+mod replay;
 #[path = "simulator/rules.rs"]
 mod rules;
+#[path = "simulator/shape.rs"]
+mod shape;

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::model::Stamp;
 
 /// How long a ticket lives. It can be used any number of times until then.
-const TICKET_LIFE: Duration = Duration::from_secs(300);
+const TICKET_LIFE: Duration = Duration::from_mins(5);
 /// How long an issued bearer lives.
-const TOKEN_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+const TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
 /// What the exchange says of that life: a second has passed.
 pub(crate) const TOKEN_EXPIRES_IN: u64 = 30 * 24 * 3600 - 1;
 

@@ -10,7 +10,10 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 /// Longer than anything takes; only a hung server reaches it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What [`Socket::next`] tells when nothing came at all; no close code of a server.
+pub const NOTHING_CAME: u16 = 0;
 
 /// One HTTP answer.
 #[derive(Debug)]
@@ -29,8 +32,8 @@ impl Answer {
 /// Speaks HTTP with a simulator.
 #[derive(Clone)]
 pub struct Http {
-    client: reqwest::Client,
-    base: String,
+    pub client: reqwest::Client,
+    pub base: String,
     pub token: Option<String>,
 }
 
@@ -125,9 +128,9 @@ impl Socket {
 
     async fn receive(&mut self) -> Result<Value, Option<u16>> {
         loop {
-            let message = tokio::time::timeout(PATIENCE, self.stream.next())
-                .await
-                .expect("the server answers");
+            let Ok(message) = tokio::time::timeout(PATIENCE, self.stream.next()).await else {
+                return Err(Some(NOTHING_CAME));
+            };
             match message {
                 Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Close(Some(frame)))) => return Err(Some(frame.code.into())),

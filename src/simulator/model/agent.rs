@@ -2,6 +2,7 @@
 //!
 //! Pure text in, plan out; [`turns`](super::turns) carries the plan out.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -123,7 +124,7 @@ pub(crate) fn heard(questions: &[Value], answers: &Value) -> String {
     }
     let mut said = format!("{{\"outcome\":\"accepted\",\"answers\":{}", Value::Object(chosen));
     if !notes.is_empty() {
-        said.push_str(&format!(",\"annotations\":{}", Value::Object(notes)));
+        let _ = write!(said, ",\"annotations\":{}", Value::Object(notes));
     }
     said.push('}');
     format!("answers: {said}")

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::dispatch::NewMessage;
 use super::entities::{AppThread, Lineage, Rewritten};
 use super::events::{Place, Source};
 use super::stamp::Stamp;
@@ -24,7 +23,10 @@ pub(crate) enum Receipt {
 
 /// A refused command.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct Refusal(Box<Words>);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Words {
     command: String,
     kind: String,
     message: String,
@@ -38,60 +40,55 @@ impl Refusal {
     pub(crate) fn dispatch(command: &Value, message: String) -> Self {
         let (id, kind) = (text(command, "commandId"), text(command, "type"));
         let failed = format!("Failed to dispatch orchestration command {kind} ({id}).");
-        Self {
+        Self(Box::new(Words {
             command: id.to_owned(),
             kind: kind.to_owned(),
             cause: json!({"name": "OrchestratorDispatchError", "message": failed, "cause": message}),
             message,
             remembered: failed,
-        }
+        }))
     }
 
     /// A thread that was never there.
     fn projection(command: &Value, thread: &str) -> Self {
         let message = format!("Failed to load orchestration projection for thread {thread}.");
-        Self {
+        Self(Box::new(Words {
             command: text(command, "commandId").to_owned(),
             kind: text(command, "type").to_owned(),
             cause: json!({"name": "OrchestratorProjectionError", "message": message}),
             remembered: message.clone(),
             message,
-        }
+        }))
     }
 
     fn repeated(command: &Value, remembered: &str) -> Self {
         let id = text(command, "commandId");
         let message = format!("Command {id} was previously rejected: {remembered}");
-        Self {
+        Self(Box::new(Words {
             command: id.to_owned(),
             kind: text(command, "type").to_owned(),
             cause: json!({"name": "OrchestratorCommandPreviouslyRejectedError", "message": message}),
             remembered: remembered.to_owned(),
             message,
-        }
-    }
-
-    /// The words that are fit for people.
-    pub fn message(&self) -> &str {
-        &self.message
+        }))
     }
 
     /// The error as it travels.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "_tag": "OrchestrationV2DispatchCommandError",
-            "commandId": self.command,
-            "commandType": self.kind,
-            "message": self.message,
-            "detail": self.message,
-            "cause": self.cause,
+            "commandId": self.0.command,
+            "commandType": self.0.kind,
+            "message": self.0.message,
+            "detail": self.0.message,
+            "cause": self.0.cause,
         })
     }
 }
 
 impl Model {
     /// A command that its schema has accepted. A repeated id is answered from its receipt, whatever else it says.
-    pub fn handle_command(&mut self, now: Stamp, command: &Value) -> Result<u64, Refusal> {
+    pub(crate) fn handle_command(&mut self, now: Stamp, command: &Value) -> Result<u64, Refusal> {
         let id = text(command, "commandId").to_owned();
         match self.receipts.get(&id) {
             Some(Receipt::Done(sequence)) => return Ok(*sequence),
@@ -102,7 +99,7 @@ impl Model {
         let outcome = self.carry_out(now, command, &Source::Command(id.clone()));
         let receipt = match &outcome {
             Ok(sequence) => Receipt::Done(*sequence),
-            Err(refusal) => Receipt::Refused(refusal.remembered.clone()),
+            Err(refusal) => Receipt::Refused(refusal.0.remembered.clone()),
         };
         self.receipts.insert(id, receipt);
         outcome
@@ -189,6 +186,7 @@ impl Model {
     }
 
     /// The commands that change only the thread's head.
+    #[expect(clippy::too_many_lines, reason = "one arm a command, each of a few lines")]
     fn change_head(&mut self, ix: usize, now: Stamp, command: &Value, source: &Source) -> Result<u64, Refusal> {
         let Some(thread) = self.threads.get_mut(ix) else {
             return Ok(self.head());
@@ -274,7 +272,7 @@ impl Model {
                 "thread.metadata-updated"
             }
             "thread.interaction-mode.set" => {
-                app.interaction_mode = text(command, "interactionMode").to_owned();
+                text(command, "interactionMode").clone_into(&mut app.interaction_mode);
                 "thread.interaction-mode-updated"
             }
             "thread.model-selection.set" => {
@@ -331,48 +329,5 @@ impl Model {
         let last = self.log_event(ix, now, source, "provider-session.detached", place, &detached);
         self.fail_ingesting(ix, now);
         last
-    }
-
-    /// A thread with its first message in one command. `resumed` where the command id is known.
-    pub fn handle_launch(&mut self, now: Stamp, launch: &Value) -> Result<(usize, bool), Value> {
-        let id = text(launch, "commandId").to_owned();
-        if let Some(Receipt::Launched(thread)) = self.receipts.get(&id)
-            && let Some(ix) = self.find(thread)
-        {
-            return Ok((ix, true));
-        }
-        let project = text(launch, "projectId");
-        if self.live_project(project).is_none() {
-            return Err(json!({
-                "_tag": "OrchestrationV2ThreadLaunchError",
-                "commandId": id,
-                "projectId": project,
-                "message": "Failed to launch thread",
-                "cause": {
-                    "name": "ThreadLaunchError",
-                    "message": format!("Thread launch {id} failed during resolve-project."),
-                    "cause": "Project not found.",
-                },
-            }));
-        }
-        let mut command = launch.clone();
-        if text(&command, "threadId").is_empty() {
-            command["threadId"] = Value::from(format!("thread-{}", self.uuids.next()));
-        }
-        let workspace = launch.get("workspaceStrategy").cloned().unwrap_or_default();
-        if text(&workspace, "type") == "existing_worktree" {
-            command["worktreePath"] = workspace.get("worktreePath").cloned().unwrap_or_default();
-        }
-        let branch = workspace.get("branch").and_then(Value::as_str);
-        let source = Source::Command(id.clone());
-        let ix = self.put_thread(now, &command, branch);
-        self.log_thread(ix, now, &source, "thread.created");
-        if let Some(message) = launch.get("initialMessage").filter(|message| message.is_object()) {
-            let message = NewMessage::of_launch(&command, message, &mut self.uuids);
-            self.prepare_run(ix, now, message, workspace, &source);
-        }
-        self.receipts
-            .insert(id, Receipt::Launched(text(&command, "threadId").to_owned()));
-        Ok((ix, false))
     }
 }

@@ -68,7 +68,7 @@ impl Model {
         let message = NewMessage::of_dispatch(command);
         if kind == "steer_active" || kind == "restart_active" {
             let target = self.steerable(ix, text(&mode, "targetRunId"), command)?;
-            return Ok(self.steer(ix, now, target, message, "steer", kind == "restart_active", source));
+            return Ok(self.steer(ix, now, &target, &message, "steer", kind == "restart_active", source));
         }
         let Some(thread) = self.threads.get(ix) else {
             return Ok(self.head());
@@ -77,6 +77,7 @@ impl Model {
             return Err(Refusal::dispatch(command, "Project not found.".to_owned()));
         }
         let busy = thread.active().is_some() || !thread.queue().is_empty();
+        self.wake_thread(ix, now, source);
         if let Some(title) = command.get("titleSeed").and_then(Value::as_str) {
             if let Some(thread) = self.threads.get_mut(ix) {
                 title.clone_into(&mut thread.app.title);
@@ -89,7 +90,18 @@ impl Model {
             (false, "defer_start") => Beginning::Prepare,
             (false, _) => Beginning::Start,
         };
-        Ok(self.add_run(ix, now, message, beginning, source))
+        Ok(self.add_run(ix, now, &message, beginning, source))
+    }
+
+    /// A message to a thread that was put aside takes it back.
+    fn wake_thread(&mut self, ix: usize, now: Stamp, source: &Source) {
+        let Some(app) = self.threads.get_mut(ix).map(|thread| &mut thread.app) else {
+            return;
+        };
+        if app.settled_override.take().is_some() {
+            app.settled_at = None;
+            self.log_thread(ix, now, source, "thread.unsettled");
+        }
     }
 
     /// A message may bring another model for its thread.
@@ -120,7 +132,7 @@ impl Model {
         &mut self,
         ix: usize,
         now: Stamp,
-        message: NewMessage,
+        message: &NewMessage,
         beginning: Beginning,
         source: &Source,
     ) -> u64 {
@@ -177,15 +189,15 @@ impl Model {
             thread.runs.push(run.clone());
         }
         self.add_attempt(ix, now, &run, "initial", beginning != Beginning::Prepare, source);
-        let last = self.add_message(ix, now, &run, &message, source);
+        let last = self.add_message(ix, now, &run, message, source);
         match beginning {
             Beginning::Queue => last,
             Beginning::Start => {
-                let last = self.add_user_item(ix, now, &run, &message, "turn_start", source);
+                let last = self.add_user_item(ix, now, &run, message, "turn_start", source);
                 self.start_soon(ix, now, ordinal, &message.text);
                 last
             }
-            Beginning::Prepare => self.add_user_item(ix, now, &run, &message, "turn_start", source),
+            Beginning::Prepare => self.add_user_item(ix, now, &run, message, "turn_start", source),
         }
     }
 
@@ -281,7 +293,7 @@ impl Model {
         }
     }
 
-    fn add_scope(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) {
+    pub(crate) fn add_scope(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) {
         let scope = Scope {
             id: names::scope(&run.thread_id),
             thread_id: run.thread_id.clone(),
@@ -344,7 +356,7 @@ impl Model {
         intent: &'static str,
         source: &Source,
     ) -> u64 {
-        let mut item = self.item(ix, now, run, format!("turn-item:message:{}", message.id), "completed");
+        let mut item = self.item(ix, now, run, format!("turn-item:message:{}", names::encode(&message.id)), "completed");
         item.completed_at = Some(now);
         item.body = ItemBody::UserMessage {
             created_by: "user",
@@ -401,128 +413,6 @@ impl Model {
         self.set_timer(ix, now.after(wait), Next::Attach);
     }
 
-    /// A launched run shows `preparing` first.
-    pub(crate) fn prepare_run(
-        &mut self,
-        ix: usize,
-        now: Stamp,
-        message: NewMessage,
-        workspace: Value,
-        source: &Source,
-    ) {
-        let prompt = message.text.clone();
-        self.add_run(ix, now, message, Beginning::Prepare, source);
-        let Some(run) = self.threads.get(ix).and_then(|thread| thread.runs.last()).cloned() else {
-            return;
-        };
-        let mut item = self.item(
-            ix,
-            now,
-            &run,
-            preparation_item(&self.driver(&run.provider_instance_id), &run.id),
-            "running",
-        );
-        item.title = Some("Preparing workspace".to_owned());
-        item.body = ItemBody::CommandExecution {
-            input: "Preparing workspace".to_owned(),
-            output: None,
-            exit_code: None,
-        };
-        self.log_item(ix, now, source, false, item);
-        if let Some(thread) = self.threads.get_mut(ix) {
-            thread.work = Some(Work::new(run.ordinal, Script::of(&prompt)));
-            thread.workspace = Some(workspace);
-        }
-        let at = now.after(self.options.timing.prepare);
-        self.set_timer(ix, at, Next::Prepared);
-    }
-
-    /// The workspace is there, or cannot be made.
-    pub(crate) fn finish_preparing(&mut self, ix: usize, now: Stamp) {
-        let Some(thread) = self.threads.get_mut(ix) else {
-            return;
-        };
-        let workspace = thread.workspace.take().unwrap_or_default();
-        let Some(run) = thread
-            .active()
-            .filter(|run| run.status == RunStatus::Preparing)
-            .cloned()
-        else {
-            return;
-        };
-        let source = Source::Command(format!("command:effect:workspace.prepare:{}", run.id));
-        let is_worktree = text(&workspace, "type") == "worktree";
-        let known = self
-            .options
-            .branches
-            .iter()
-            .any(|branch| branch == text(&workspace, "baseRef"));
-        let ready = !is_worktree || known;
-        if is_worktree && known {
-            let branch = match text(&workspace, "branch") {
-                "" => format!("t3/{}", self.uuids.next()),
-                branch => branch.to_owned(),
-            };
-            let path = format!("{}/worktrees/proj/{}", self.options.home, branch.replace('/', "-"));
-            if let Some(thread) = self.threads.get_mut(ix) {
-                thread.app.branch = Some(branch);
-                thread.app.worktree_path = Some(path);
-            }
-            self.log_thread(ix, now, &source, "thread.metadata-updated");
-        }
-        self.close_preparation(ix, now, &run, ready, &source);
-        if !ready {
-            self.fail_run(ix, now, &run, "unknown", "Workspace preparation failed.", None, &source);
-            return;
-        }
-        self.add_scope(ix, now, &run, &source);
-        self.change_root(ix, now, &run, &source, |node, scope| {
-            node.checkpoint_scope_id = Some(scope);
-        });
-        let prompt = self.prompt_of(ix, &run);
-        self.leave_preparing(ix, now, &run, &source);
-        self.start_soon(ix, now, run.ordinal, &prompt);
-    }
-
-    fn close_preparation(&mut self, ix: usize, now: Stamp, run: &Run, ready: bool, source: &Source) {
-        let id = preparation_item(&self.driver(&run.provider_instance_id), &run.id);
-        let Some(mut item) = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.items.iter().find(|item| item.id == id))
-            .cloned()
-        else {
-            return;
-        };
-        item.status = if ready { "completed" } else { "failed" };
-        item.title = Some(
-            if ready {
-                "Workspace ready"
-            } else {
-                "Workspace preparation failed"
-            }
-            .to_owned(),
-        );
-        item.completed_at = Some(now);
-        item.updated_at = now;
-        item.body = ItemBody::CommandExecution {
-            input: "Preparing workspace".to_owned(),
-            output: Some(if ready {
-                "Workspace preparation completed."
-            } else {
-                "Workspace preparation failed."
-            }),
-            exit_code: Some(i64::from(!ready)),
-        };
-        self.log_item(ix, now, source, false, item);
-    }
-
-    fn leave_preparing(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) -> u64 {
-        self.log_provider_thread(ix, now, source, Place::default(), |_| {});
-        self.change_attempt(ix, now, run, source, |_| {});
-        self.change_run(ix, now, run.ordinal, source, |run| run.status = RunStatus::Starting)
-    }
-
     /// The text that a run was asked with.
     pub(crate) fn prompt_of(&self, ix: usize, run: &Run) -> String {
         self.threads
@@ -531,37 +421,6 @@ impl Model {
             .map(|message| message.text.clone())
             .unwrap_or_default()
     }
-
-    pub(crate) fn release_prepared(
-        &mut self,
-        ix: usize,
-        now: Stamp,
-        command: &Value,
-        source: &Source,
-    ) -> Result<u64, Refusal> {
-        let id = text(command, "runId");
-        let Some(run) = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.run(id))
-            .filter(|run| run.status == RunStatus::Preparing)
-            .cloned()
-        else {
-            return Err(Refusal::dispatch(command, format!("Run {id} is not preparing.")));
-        };
-        self.add_scope(ix, now, &run, source);
-        self.change_root(ix, now, &run, source, |node, scope| {
-            node.checkpoint_scope_id = Some(scope);
-        });
-        let last = self.leave_preparing(ix, now, &run, source);
-        let prompt = self.prompt_of(ix, &run);
-        self.start_soon(ix, now, run.ordinal, &prompt);
-        Ok(last)
-    }
-}
-
-fn preparation_item(driver: &str, run: &str) -> String {
-    names::native_item("turn-item", driver, &format!("workspace-preparation:{run}"))
 }
 
 /// The provider's name for the conversation of a thread.

@@ -5,10 +5,13 @@
 //! passed. It never forgets an event: a client can ask for any of them again.
 
 mod agent;
+mod checkpoints;
 mod commands;
 mod dispatch;
 mod entities;
 mod events;
+mod interrupt;
+mod launch;
 mod names;
 mod projects;
 mod queue;
@@ -19,6 +22,7 @@ mod settings;
 mod stamp;
 mod steer;
 mod thread;
+mod tools;
 mod turns;
 mod views;
 
@@ -93,7 +97,7 @@ pub(crate) struct Model {
 
 impl Model {
     /// An empty database.
-    pub fn new(options: ModelOptions) -> Self {
+    pub(crate) fn new(options: ModelOptions) -> Self {
         let uuids = Uuids::new(&options.environment_id);
         Self {
             options,
@@ -111,22 +115,22 @@ impl Model {
     }
 
     /// The newest sequence.
-    pub fn head(&self) -> u64 {
+    pub(crate) fn head(&self) -> u64 {
         self.head
     }
 
     /// What it was told about itself.
-    pub fn options(&self) -> &ModelOptions {
+    pub(crate) fn options(&self) -> &ModelOptions {
         &self.options
     }
 
     /// The place of a thread.
-    pub fn find(&self, thread: &str) -> Option<usize> {
+    pub(crate) fn find(&self, thread: &str) -> Option<usize> {
         self.by_id.get(thread).copied()
     }
 
     /// Lets a provider be switched off or on.
-    pub fn set_provider_enabled(&mut self, instance: &str, enabled: bool) {
+    pub(crate) fn set_provider_enabled(&mut self, instance: &str, enabled: bool) {
         for provider in &mut self.options.providers {
             if provider.instance == instance {
                 provider.enabled = enabled;
@@ -135,17 +139,17 @@ impl Model {
     }
 
     /// Sends `other` wherever a run's status is `own`, as a newer server with more words might.
-    pub fn set_word(&mut self, own: &str, other: &str) {
+    pub(crate) fn set_word(&mut self, own: &str, other: &str) {
         self.words.insert(own.to_owned(), other.to_owned());
     }
 
     /// When something happens by itself next.
-    pub fn poll_timeout(&self) -> Option<Stamp> {
+    pub(crate) fn poll_timeout(&self) -> Option<Stamp> {
         self.timers.keys().next().map(|(at, _)| *at)
     }
 
     /// Lets everything happen that was due by `now`, in its order, each at its own time.
-    pub fn handle_timeout(&mut self, now: Stamp) {
+    pub(crate) fn handle_timeout(&mut self, now: Stamp) {
         while let Some(entry) = self.timers.first_entry() {
             let (due, _) = *entry.key();
             if due > now {

@@ -1,6 +1,8 @@
 //! The ids that a T3 server makes. They nest percent-encoded parts; clients treat them as opaque, but they see them, so they are
 //! built as T3 builds them.
 
+use std::fmt::Write as _;
+
 use uuid::Uuid;
 
 /// Encodes as JavaScript's `encodeURIComponent` does.
@@ -11,7 +13,9 @@ pub(crate) fn encode(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')' => {
                 out.push(char::from(byte));
             }
-            other => out.push_str(&format!("%{other:02X}")),
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
         }
     }
     out

@@ -31,7 +31,7 @@ pub(crate) struct Project {
 
 impl Project {
     /// As mutations and the project list show it.
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         json!({
             "id": self.id,
             "title": self.title,
@@ -47,7 +47,7 @@ impl Project {
     }
 
     /// As the shell shows it.
-    pub fn to_shell(&self) -> Value {
+    pub(crate) fn to_shell(&self) -> Value {
         json!({
             "id": self.id,
             "title": self.title,
@@ -84,7 +84,7 @@ impl Model {
     }
 
     /// A mutation that its schema has accepted. Over HTTP a missing folder is never made.
-    pub fn handle_project(&mut self, now: Stamp, mutation: &Value, may_make: bool) -> Result<Value, ProjectError> {
+    pub(crate) fn handle_project(&mut self, now: Stamp, mutation: &Value, may_make: bool) -> Result<Value, ProjectError> {
         let command = text(mutation, "commandId").to_owned();
         if let Some(Receipt::Project(answer)) = self.receipts.get(&command) {
             return Ok(answer.clone());
@@ -161,7 +161,7 @@ impl Model {
     }
 
     /// The folders of all projects: T3 knows what repository each is.
-    pub fn roots(&self) -> Vec<String> {
+    pub(crate) fn roots(&self) -> Vec<String> {
         let mut seen = HashSet::new();
         self.projects
             .iter()

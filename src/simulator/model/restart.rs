@@ -7,7 +7,7 @@ use super::stamp::Stamp;
 
 impl Model {
     /// The server comes up again with the database that it had.
-    pub fn handle_restart(&mut self, now: Stamp) {
+    pub(crate) fn handle_restart(&mut self, now: Stamp) {
         self.timers.clear();
         for ix in 0..self.threads.len() {
             self.drop_timers(ix);

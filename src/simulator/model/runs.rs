@@ -1,9 +1,6 @@
 //! The life of a run: starting, running, waiting for its checkpoint, ended; and who comes next.
 
-use serde_json::Value;
-
 use super::agent::Script;
-use super::commands::Refusal;
 use super::dispatch::native_thread;
 use super::entities::{Attempt, Failure, ItemBody, Node, Run, RunStatus, Session};
 use super::events::{Place, Source};
@@ -226,23 +223,6 @@ impl Model {
         })
     }
 
-    fn add_interrupt_result(&mut self, ix: usize, now: Stamp, run: &Run, source: &Source) {
-        let mut item = self.item(
-            ix,
-            now,
-            run,
-            names::signal_item(&run.id, "interrupt-result"),
-            "interrupted",
-        );
-        item.title = Some("Interrupted".to_owned());
-        item.parent_item_id = Some(names::signal_item(&run.id, "interrupt-request"));
-        item.completed_at = Some(now);
-        item.body = ItemBody::RunInterruptResult {
-            message: "Run interrupted by user",
-        };
-        self.log_item(ix, now, source, false, item);
-    }
-
     /// Ends a run with an error that its history tells.
     #[expect(clippy::too_many_arguments, reason = "an error is told with all its circumstances")]
     pub(crate) fn fail_run(
@@ -257,7 +237,7 @@ impl Model {
     ) {
         let driver = self.driver(&run.provider_instance_id);
         // Without a turn of its own the failure is filed under a turn that is named after the attempt.
-        let turn = turn.map_or_else(|| names::provider_turn(&driver, &run.active_attempt_id), str::to_owned);
+        let turn = turn.map_or_else(|| names::provider_turn(&driver, &format!("failed:{}", run.active_attempt_id)), str::to_owned);
         let id = names::native_item("turn-item", &driver, &format!("terminal-failure:{turn}"));
         let mut item = self.item(ix, now, run, id, "failed");
         item.provider_turn_id = Some(turn);
@@ -329,82 +309,5 @@ impl Model {
             run.queue_held = None;
         });
         self.start_soon(ix, now, ordinal, &prompt);
-    }
-
-    pub(crate) fn interrupt(
-        &mut self,
-        ix: usize,
-        now: Stamp,
-        command: &Value,
-        source: &Source,
-    ) -> Result<u64, Refusal> {
-        let id = text(command, "runId");
-        let Some(run) = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.run(id))
-            .filter(|run| run.status.is_interruptible())
-            .cloned()
-        else {
-            return Err(Refusal::dispatch(command, format!("Run {id} is not interruptible.")));
-        };
-        let hold = command.get("holdQueue").and_then(Value::as_bool).unwrap_or(false);
-        let mut item = self.item(
-            ix,
-            now,
-            &run,
-            names::signal_item(&run.id, "interrupt-request"),
-            "completed",
-        );
-        let words = match text(command, "reason") {
-            "" => "Interrupt requested",
-            reason => reason,
-        };
-        item.provider_turn_id = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.work.as_ref())
-            .and_then(|work| work.turn.clone());
-        item.title = Some("Interrupt requested".to_owned());
-        item.completed_at = Some(now);
-        item.body = ItemBody::RunInterruptRequest {
-            message: words.to_owned(),
-        };
-        let mut last = self.log_item(ix, now, source, false, item);
-        if hold && self.options.newer {
-            last = self.hold_queue(ix, now, source).unwrap_or(last);
-        }
-        self.drop_timers(ix);
-        let waits_for_a_person = self.threads.get(ix).is_some_and(|thread| {
-            thread
-                .work
-                .as_ref()
-                .is_some_and(|work| work.question.is_some() || work.tools.iter().any(|tool| tool.request.is_some()))
-        });
-        let wait = if waits_for_a_person {
-            self.options.timing.interrupt_pending
-        } else {
-            self.options.timing.interrupt
-        };
-        self.set_timer(ix, now.after(wait), Next::Stopped);
-        Ok(last)
-    }
-
-    /// The agent has stopped.
-    pub(crate) fn stopped(&mut self, ix: usize, now: Stamp) {
-        let run = match self.working_run(ix) {
-            Some(run) => Some(run),
-            None => self.threads.get(ix).and_then(|thread| thread.active()).cloned(),
-        };
-        let Some(run) = run else {
-            return;
-        };
-        self.close_turn(ix, now, "interrupted");
-        self.end_run(ix, now, &run, RunStatus::Interrupted, &Source::Server);
-        self.settle_provider_thread(ix, now);
-        if let Some(thread) = self.threads.get_mut(ix) {
-            thread.work = None;
-        }
-        self.next_in_queue(ix, now);
     }
 }

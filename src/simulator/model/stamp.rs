@@ -12,24 +12,19 @@ pub(crate) struct Stamp(Timestamp);
 
 impl Stamp {
     /// This time; what is finer than a millisecond is dropped, as JavaScript's clock does.
-    pub fn new(at: Timestamp) -> Self {
+    pub(crate) fn new(at: Timestamp) -> Self {
         Self(Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at))
     }
 
     /// So much later; the end of time where that overflows.
     #[must_use]
-    pub fn after(self, wait: Duration) -> Self {
+    pub(crate) fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(wait).unwrap_or(Timestamp::MAX))
     }
 
     /// How long from `now` until this time; nothing where it has passed.
-    pub fn wait_from(self, now: Self) -> Duration {
+    pub(crate) fn wait_from(self, now: Self) -> Duration {
         Duration::try_from(self.0.duration_since(now.0)).unwrap_or_default()
-    }
-
-    /// The time itself.
-    pub fn timestamp(self) -> Timestamp {
-        self.0
     }
 }
 

@@ -30,29 +30,29 @@ impl Model {
         &mut self,
         ix: usize,
         now: Stamp,
-        run: Run,
-        message: NewMessage,
+        target: &Run,
+        message: &NewMessage,
         intent: &'static str,
         restart: bool,
         source: &Source,
     ) -> u64 {
         let inside = self
             .options
-            .provider(&run.provider_instance_id)
+            .provider(&target.provider_instance_id)
             .is_some_and(|provider| provider.steers_inside);
-        if inside && !restart && run.status == RunStatus::Running {
-            self.add_message(ix, now, &run, &message, source);
-            return self.add_user_item(ix, now, &run, &message, intent, source);
+        if inside && !restart && target.status == RunStatus::Running {
+            self.add_message(ix, now, target, message, source);
+            return self.add_user_item(ix, now, target, message, intent, source);
         }
-        self.change_attempt(ix, now, &run, source, |attempt| {
+        self.change_attempt(ix, now, target, source, |attempt| {
             attempt.status = "superseded";
             attempt.completed_at = Some(now);
         });
-        self.change_root(ix, now, &run, source, |node, _| {
+        self.change_root(ix, now, target, source, |node, _| {
             node.status = "interrupted";
             node.completed_at = Some(now);
         });
-        self.change_run(ix, now, run.ordinal, source, |run| {
+        self.change_run(ix, now, target.ordinal, source, |run| {
             run.attempt += 1;
             run.status = RunStatus::Starting;
             run.root_node_id = names::root_node(&run.id, run.attempt);
@@ -62,14 +62,14 @@ impl Model {
         let Some(run) = self
             .threads
             .get(ix)
-            .and_then(|thread| thread.by_ordinal(run.ordinal))
+            .and_then(|thread| thread.by_ordinal(target.ordinal))
             .cloned()
         else {
             return self.head();
         };
         self.add_attempt(ix, now, &run, "steering_restart", true, source);
-        self.add_message(ix, now, &run, &message, source);
-        let last = self.add_user_item(ix, now, &run, &message, intent, source);
+        self.add_message(ix, now, &run, message, source);
+        let last = self.add_user_item(ix, now, &run, message, intent, source);
         self.drop_timers(ix);
         if let Some(thread) = self.threads.get_mut(ix) {
             let cut = thread.work.take().filter(|work| work.turn.is_some());
@@ -136,6 +136,6 @@ impl Model {
             return Ok(self.head());
         };
         self.cancel_run(ix, now, &queued, source);
-        Ok(self.steer(ix, now, target, message, "promoted_queued_to_steer", false, source))
+        Ok(self.steer(ix, now, &target, &message, "promoted_queued_to_steer", false, source))
     }
 }

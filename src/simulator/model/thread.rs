@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::agent::Work;
 use super::entities::{
-    AppThread, Attempt, Checkpoint, Item, Lineage, Message, Node, Null, ProviderThread, Request, RequestStatus, Run,
+    AppThread, Attempt, Checkpoint, Item, ItemBody, Lineage, Message, Node, Null, ProviderThread, Request, RequestStatus, Run,
     RunStatus, Scope, Session, Turn,
 };
 use super::stamp::Stamp;
@@ -243,6 +243,18 @@ impl Thread {
             })
     }
 
+    /// Messages stand where their items stand; one that waits in the queue has none yet, and stands where its run will.
+    fn place_of(&self, message: &Message) -> u64 {
+        let own = |item: &&Item| match &item.body {
+            ItemBody::UserMessage { message_id, .. } | ItemBody::AssistantMessage { message_id, .. } => {
+                *message_id == message.id
+            }
+            _ => false,
+        };
+        let waiting = || self.run(&message.run_id).map_or(0, |run| run.ordinal * ITEMS_PER_RUN);
+        self.items.iter().find(own).map_or_else(waiting, |item| item.ordinal)
+    }
+
     /// Everything in the thread.
     pub(crate) fn projection(&self) -> Projection<'_> {
         let mut nodes: Vec<&Node> = self.nodes.iter().collect();
@@ -250,10 +262,9 @@ impl Thread {
         let mut items: Vec<&Item> = self.items.iter().collect();
         items.sort_by_key(|item| item.ordinal);
         let mut attempts: Vec<&Attempt> = self.attempts.iter().collect();
-        attempts.sort_by_key(|attempt| {
-            let run = self.run(&attempt.run_id).map_or(0, |run| run.ordinal);
-            (run, attempt.attempt_ordinal)
-        });
+        attempts.sort_by(|one, other| one.id.cmp(&other.id));
+        let mut messages: Vec<&Message> = self.messages.iter().collect();
+        messages.sort_by_key(|message| self.place_of(message));
         Projection {
             thread: &self.app,
             runs: &self.runs,
@@ -264,7 +275,7 @@ impl Thread {
             provider_threads: self.provider_thread.as_slice(),
             provider_turns: &self.turns,
             runtime_requests: &self.requests,
-            messages: &self.messages,
+            messages,
             plans: [],
             visible_turn_items: items
                 .iter()
@@ -374,7 +385,7 @@ pub(crate) struct Projection<'a> {
     provider_threads: &'a [ProviderThread],
     provider_turns: &'a [Turn],
     runtime_requests: &'a [Request],
-    messages: &'a [Message],
+    messages: Vec<&'a Message>,
     plans: [&'static str; 0],
     turn_items: Vec<&'a Item>,
     checkpoint_scopes: &'a [Scope],

@@ -1,7 +1,7 @@
 //! The agent at work: it says, runs tools, sleeps, and ends its turn.
 
 use super::agent::{OpenTool, Script, Work, outcome};
-use super::entities::{ChangedFile, Checkpoint, Item, ItemBody, Message, NativeRef, Node, Run, RunStatus, Turn};
+use super::entities::{Item, ItemBody, Message, NativeRef, Node, Run, RunStatus, Turn};
 use super::events::{Place, Source};
 use super::names;
 use super::stamp::Stamp;
@@ -293,100 +293,6 @@ impl Model {
         }
         self.finish_provider_turn(ix, now, &run, status);
         self.touch_provider_thread(ix, now, &run);
-    }
-
-    /// The workspace as it is after the run.
-    pub(crate) fn capture(&mut self, ix: usize, now: Stamp) {
-        let Some(run) = self.working_run(ix) else {
-            return;
-        };
-        let source = Source::checkpoint(&run.id);
-        let before = run.ordinal - 1;
-        let known = self.threads.get(ix).is_some_and(|thread| {
-            thread
-                .checkpoints
-                .iter()
-                .any(|checkpoint| checkpoint.ordinal_within_scope == before)
-        });
-        if !known {
-            self.add_checkpoint(ix, now, &run, before, false, Vec::new(), &source);
-        }
-        let files = self
-            .threads
-            .get(ix)
-            .map(|thread| thread.changed.clone())
-            .unwrap_or_default();
-        let checkpoint = self.add_checkpoint(ix, now, &run, run.ordinal, true, files.clone(), &source);
-        let driver = self.driver(&run.provider_instance_id);
-        let id = names::native_item("turn-item", &driver, &format!("checkpoint:{checkpoint}"));
-        let mut item = self.item(ix, now, &run, id, "completed");
-        item.completed_at = Some(now);
-        item.body = ItemBody::Checkpoint {
-            checkpoint_id: checkpoint.clone(),
-            scope_id: names::scope(&run.thread_id),
-            files,
-        };
-        self.log_item(ix, now, &source, true, item);
-        self.change_run(ix, now, run.ordinal, &source, |run| {
-            run.status = RunStatus::Completed;
-            run.completed_at = Some(now);
-            run.checkpoint_id = Some(checkpoint);
-        });
-        self.change_root(ix, now, &run, &source, |node, _| {
-            node.status = "completed";
-            node.completed_at = Some(now);
-        });
-        if let Some(thread) = self.threads.get_mut(ix) {
-            thread.work = None;
-        }
-        self.next_in_queue(ix, now);
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a checkpoint is told with all its circumstances"
-    )]
-    fn add_checkpoint(
-        &mut self,
-        ix: usize,
-        now: Stamp,
-        run: &Run,
-        ordinal: u64,
-        of_run: bool,
-        files: Vec<ChangedFile>,
-        source: &Source,
-    ) -> String {
-        let scope = names::scope(&run.thread_id);
-        let parent = of_run.then(|| names::checkpoint(&scope, ordinal.saturating_sub(1)));
-        let captured_at = if of_run { now } else { run.requested_at };
-        let checkpoint = Checkpoint {
-            id: names::checkpoint(&scope, ordinal),
-            thread_id: run.thread_id.clone(),
-            run_id: of_run.then(|| run.id.clone()),
-            node_id: run.root_node_id.clone(),
-            parent_checkpoint_id: parent,
-            ordinal_within_scope: ordinal,
-            app_run_ordinal: of_run.then_some(ordinal),
-            git_ref: format!(
-                "refs/t3/orchestration-v2/checkpoints/{}/ordinal/{ordinal}",
-                names::encode(&scope)
-            ),
-            scope_id: scope,
-            status: "ready",
-            files,
-            captured_at,
-        };
-        let place = Place {
-            run: of_run.then_some(run.id.as_str()),
-            node: Some(&run.root_node_id),
-            driver: true,
-        };
-        self.log_event(ix, now, source, "checkpoint.captured", place, &checkpoint);
-        let id = checkpoint.id.clone();
-        if let Some(thread) = self.threads.get_mut(ix) {
-            thread.checkpoints.push(checkpoint);
-        }
-        id
     }
 }
 

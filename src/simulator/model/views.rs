@@ -63,7 +63,7 @@ impl Model {
     }
 
     /// The whole shell.
-    pub fn shell(&self) -> Option<Box<RawValue>> {
+    pub(crate) fn shell(&self) -> Option<Box<RawValue>> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Shell {
@@ -84,7 +84,7 @@ impl Model {
     }
 
     /// The shell of the archive.
-    pub fn archived_shell(&self) -> Option<Box<RawValue>> {
+    pub(crate) fn archived_shell(&self) -> Option<Box<RawValue>> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Shell {
@@ -103,7 +103,7 @@ impl Model {
     }
 
     /// A snapshot that tells repositories alone, as newer servers send it: never the full state.
-    pub fn metadata_shell(&self) -> Value {
+    pub(crate) fn metadata_shell(&self) -> Value {
         json!({
             "schemaVersion": 2,
             "snapshotSequence": self.head(),
@@ -115,7 +115,7 @@ impl Model {
 
     /// The items for everything that happened after one sequence up to another: the newest state of each subject, in the order
     /// of its last event.
-    pub fn items_between(&self, after: u64, to: u64) -> Items {
+    pub(crate) fn items_between(&self, after: u64, to: u64) -> Items {
         self.touched_between(after, to)
             .into_iter()
             .filter_map(|(sequence, subject)| match subject {
@@ -126,7 +126,7 @@ impl Model {
     }
 
     /// The same for the archive, which hears of a thread that left only if it was there: `shown` holds those that are.
-    pub fn archive_items_between(&self, after: u64, to: u64, shown: &mut HashSet<usize>) -> Items {
+    pub(crate) fn archive_items_between(&self, after: u64, to: u64, shown: &mut HashSet<usize>) -> Items {
         let mut items = Items::new();
         for (sequence, subject) in self.touched_between(after, to) {
             let item = match subject {
@@ -139,7 +139,7 @@ impl Model {
     }
 
     /// The places of the threads that lie in the archive.
-    pub fn archived(&self) -> HashSet<usize> {
+    pub(crate) fn archived(&self) -> HashSet<usize> {
         let is_archived = |thread: &super::Thread| thread.app.archived_at.is_some() && thread.app.deleted_at.is_none();
         (0..)
             .zip(&self.threads)
@@ -211,7 +211,7 @@ impl Model {
     }
 
     /// Whether a project changed in these sequences: its repository is then looked up again.
-    pub fn project_changed_between(&self, after: u64, to: u64) -> Vec<String> {
+    pub(crate) fn project_changed_between(&self, after: u64, to: u64) -> Vec<String> {
         let from = usize::try_from(after).unwrap_or(usize::MAX);
         let count = usize::try_from(to.saturating_sub(after)).unwrap_or(usize::MAX);
         self.log
@@ -228,7 +228,7 @@ impl Model {
     }
 
     /// The events of a thread after a sequence.
-    pub fn events_after(&self, ix: usize, after: u64) -> Vec<(u64, Arc<str>)> {
+    pub(crate) fn events_after(&self, ix: usize, after: u64) -> Vec<(u64, Arc<str>)> {
         let Some(thread) = self.threads.get(ix) else {
             return Vec::new();
         };
@@ -242,7 +242,7 @@ impl Model {
     }
 
     /// A thread's projection and the sequence of its last event.
-    pub fn projection(&self, ix: usize) -> Option<(u64, Box<RawValue>)> {
+    pub(crate) fn projection(&self, ix: usize) -> Option<(u64, Box<RawValue>)> {
         let thread = self.threads.get(ix)?;
         let sequence = thread.events.last().map_or(self.head(), |event| event.sequence);
         let raw = if self.words.is_empty() {
@@ -265,12 +265,12 @@ impl Model {
     }
 
     /// The ordinal of a thread's newest run.
-    pub fn latest_ordinal(&self, ix: usize) -> Option<u64> {
+    pub(crate) fn latest_ordinal(&self, ix: usize) -> Option<u64> {
         self.threads.get(ix)?.runs.last().map(|run| run.ordinal)
     }
 
     /// Threads whose title or messages hold a text, whatever its case.
-    pub fn search(&self, query: &str) -> Value {
+    pub(crate) fn search(&self, query: &str) -> Value {
         let wanted = query.to_lowercase();
         let mut matches = Vec::new();
         for thread in self.threads.iter().filter(|thread| thread.app.deleted_at.is_none()) {
@@ -298,7 +298,7 @@ impl Model {
     }
 
     /// The projects, as their list shows them.
-    pub fn project_list(&self, now: Stamp) -> Value {
+    pub(crate) fn project_list(&self, now: Stamp) -> Value {
         let live = self.projects.iter().filter(|project| project.deleted_at.is_none());
         let updated = live.clone().map(|project| project.updated_at).max().unwrap_or(now);
         json!({
@@ -308,17 +308,17 @@ impl Model {
     }
 
     /// The id of a thread.
-    pub fn thread_id(&self, ix: usize) -> Option<&str> {
+    pub(crate) fn thread_id(&self, ix: usize) -> Option<&str> {
         self.threads.get(ix).map(|thread| thread.app.id.as_str())
     }
 
     /// How many threads were ever made.
-    pub fn thread_count(&self) -> usize {
+    pub(crate) fn thread_count(&self) -> usize {
         self.threads.len()
     }
 
     /// Every run, thread by thread.
-    pub fn runs(&self) -> Vec<RunOutline> {
+    pub(crate) fn runs(&self) -> Vec<RunOutline> {
         self.threads
             .iter()
             .flat_map(|thread| &thread.runs)

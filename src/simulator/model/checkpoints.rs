@@ -1,0 +1,108 @@
+//! The checkpoint after a turn: what the workspace is like, and the end of a run that went well.
+
+use super::entities::{ChangedFile, Checkpoint, ItemBody, Run, RunStatus};
+use super::events::{Place, Source};
+use super::stamp::Stamp;
+use super::{Model, names};
+
+impl Model {
+    /// The workspace as it is after the run.
+    pub(crate) fn capture(&mut self, ix: usize, now: Stamp) {
+        let Some(run) = self.working_run(ix) else {
+            return;
+        };
+        let source = Source::checkpoint(&run.id);
+        // What was there before the first run, and before this one, if no run that ended well has told it.
+        let mut before = vec![0, run.ordinal.saturating_sub(1)];
+        before.dedup();
+        for ordinal in before {
+            let known = self.threads.get(ix).is_some_and(|thread| {
+                let same = |checkpoint: &Checkpoint| checkpoint.ordinal_within_scope == ordinal;
+                thread.checkpoints.iter().any(same)
+            });
+            if !known {
+                self.add_checkpoint(ix, now, &run, ordinal, false, Vec::new(), &source);
+            }
+        }
+        let files = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.changed.clone())
+            .unwrap_or_default();
+        let checkpoint = self.add_checkpoint(ix, now, &run, run.ordinal, true, files.clone(), &source);
+        let driver = self.driver(&run.provider_instance_id);
+        let id = names::native_item("turn-item", &driver, &format!("checkpoint:{checkpoint}"));
+        let mut item = self.item(ix, now, &run, id, "completed");
+        item.completed_at = Some(now);
+        item.body = ItemBody::Checkpoint {
+            checkpoint_id: checkpoint.clone(),
+            scope_id: names::scope(&run.thread_id),
+            files,
+        };
+        self.log_item(ix, now, &source, true, item);
+        self.change_run(ix, now, run.ordinal, &source, |run| {
+            run.status = RunStatus::Completed;
+            run.completed_at = Some(now);
+            run.checkpoint_id = Some(checkpoint);
+        });
+        self.change_root(ix, now, &run, &source, |node, _| {
+            node.status = "completed";
+            node.completed_at = Some(now);
+        });
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.work = None;
+        }
+        self.next_in_queue(ix, now);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a checkpoint is told with all its circumstances")]
+    fn add_checkpoint(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        run: &Run,
+        ordinal: u64,
+        of_run: bool,
+        files: Vec<ChangedFile>,
+        source: &Source,
+    ) -> String {
+        let scope = names::scope(&run.thread_id);
+        let parent = of_run.then(|| names::checkpoint(&scope, ordinal.saturating_sub(1)));
+        // What was there before is filed under the newest scope, which may be that of a queued run.
+        let scoped = self
+            .threads
+            .get(ix)
+            .and_then(|thread| thread.scope.as_ref())
+            .filter(|_| !of_run)
+            .map(|scope| (scope.node_id.clone(), scope.created_at));
+        let (node_id, captured_at) = scoped.unwrap_or_else(|| (run.root_node_id.clone(), now));
+        let checkpoint = Checkpoint {
+            id: names::checkpoint(&scope, ordinal),
+            thread_id: run.thread_id.clone(),
+            run_id: of_run.then(|| run.id.clone()),
+            node_id: node_id.clone(),
+            parent_checkpoint_id: parent,
+            ordinal_within_scope: ordinal,
+            app_run_ordinal: of_run.then_some(ordinal),
+            git_ref: format!(
+                "refs/t3/orchestration-v2/checkpoints/{}/ordinal/{ordinal}",
+                names::encode(&scope)
+            ),
+            scope_id: scope,
+            status: "ready",
+            files,
+            captured_at,
+        };
+        let place = Place {
+            run: of_run.then_some(run.id.as_str()),
+            node: Some(&node_id),
+            driver: true,
+        };
+        self.log_event(ix, now, source, "checkpoint.captured", place, &checkpoint);
+        let id = checkpoint.id.clone();
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.checkpoints.push(checkpoint);
+        }
+        id
+    }
+}

@@ -1,0 +1,359 @@
+//! Replays what a recorded client did, connection by connection, and holds every answer against the recorded one.
+//!
+//! Frames of a thread's stream and exits are compared one by one and in order. The shell is coalesced by time: rows are compared
+//! whenever both sides show the same state of a thread, and before each act of the client ours must have come where the recorded one was.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use t3code_mcp::simulator::{Simulator, SimulatorOptions};
+
+use crate::client::{Http, Socket};
+use crate::shape::differences;
+
+/// The good bearer.
+const TOKEN: &str = "recorded";
+
+struct Replay {
+    simulator: Simulator,
+    http: Http,
+    sockets: HashMap<String, Socket>,
+    /// Events of each connection that came in a chunk and were not compared yet.
+    events: HashMap<String, Vec<Value>>,
+    /// The recorded row that ours must reach, by connection and thread.
+    rows: HashMap<(String, String, String), Value>,
+    /// The states that were found last.
+    reached: HashMap<(String, String, String), Value>,
+    tokens: HashMap<&'static str, String>,
+    problems: Vec<String>,
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What two rows of one thread must share to show the same state.
+fn state(row: &Value) -> Value {
+    let row = &row["thread"];
+    json!([row["status"], row["activityRunStatus"], row["itemCount"], row["pendingRuntimeRequest"].is_null(), row["archivedAt"].is_null(),
+        row["title"], row["runtimeMode"], row["latestVisibleMessage"]["role"]])
+}
+
+impl Replay {
+    async fn start(smoke_project: bool) -> Self {
+        let options = SimulatorOptions {
+            token: Some(TOKEN.to_owned()),
+            smoke_project,
+            ..SimulatorOptions::default()
+        };
+        let simulator = Simulator::start(options).await.unwrap();
+        let http = Http::new(&simulator, Some(TOKEN));
+        let faults = simulator.faults();
+        let tokens = HashMap::from([
+            ("read", faults.issue_token(&["orchestration:read"])),
+            ("operate", faults.issue_token(&["orchestration:operate"])),
+        ]);
+        Self {
+            simulator,
+            http,
+            sockets: HashMap::new(),
+            events: HashMap::new(),
+            rows: HashMap::new(),
+            reached: HashMap::new(),
+            tokens,
+            problems: Vec::new(),
+        }
+    }
+
+    fn hold(&mut self, place: &str, recorded: &Value, ours: &Value) {
+        for difference in differences(recorded, ours) {
+            self.problems.push(format!("{place}: {difference}"));
+        }
+    }
+
+    fn token_for(&self, who: &str) -> &str {
+        match who {
+            "readonly" | "read-only token" | "revoked token" => &self.tokens["read"],
+            "operate-only" | "operate-only token" => &self.tokens["operate"],
+            _ => TOKEN,
+        }
+    }
+
+    /// Requests have random ids: the recorded one is replaced by ours in the same place of its thread.
+    fn translate(&self, recorded: &[Value], frame: &Value) -> Value {
+        let mut frame = frame.clone();
+        let Some(request) = frame["payload"]["requestId"].as_str().filter(|id| id.starts_with("runtime-request:provider:")) else {
+            return frame;
+        };
+        let thread = frame["payload"]["threadId"].as_str().unwrap().to_owned();
+        let known = known_requests(recorded);
+        let (owner, place) = known.get(request).cloned().unwrap();
+        let projection = self.simulator.projection(&owner).unwrap();
+        let own = projection["runtimeRequests"][place]["id"].clone();
+        assert!(own.is_string(), "{thread} asked for {request}");
+        frame["payload"]["requestId"] = own;
+        frame
+    }
+
+    async fn open(&mut self, conn: &str) {
+        let http = Http {
+            token: Some(self.token_for(conn).to_owned()),
+            ..self.http.clone()
+        };
+        self.sockets.insert(conn.to_owned(), http.socket().await);
+    }
+
+    /// Before the client acts, our shell shows what the recorded one showed.
+    async fn settle(&mut self) {
+        for ((conn, request, thread), recorded) in std::mem::take(&mut self.rows) {
+            let wanted = state(&recorded);
+            let kind = recorded["kind"].clone();
+            let place = (conn.clone(), request.clone(), thread.clone());
+            if self.reached.get(&place) == Some(&wanted) {
+                continue;
+            }
+            self.reached.insert(place, wanted.clone());
+            loop {
+                let fits = |row: &Value| row["kind"] == kind && (kind != "thread.updated" || state(row) == wanted);
+                let key = format!("{conn}/{request}");
+                let rows = self.events.entry(key.clone()).or_default();
+                let own = |row: &Value| row["thread"]["id"] == thread.as_str() || row["threadId"] == thread.as_str();
+                if let Some(place) = rows.iter().position(|row| own(row) && fits(row)) {
+                    let row = rows.remove(place);
+                    rows.drain(..place);
+                    self.hold(&format!("{conn} row of {thread}"), &recorded, &row);
+                    break;
+                }
+                self.read_chunk(&conn, &format!("{recorded} among {:?}", self.events[&key].iter().map(state).collect::<Vec<_>>())).await;
+            }
+        }
+    }
+
+    async fn next(&mut self, conn: &str, awaited: &str) -> Value {
+        match self.sockets.get_mut(conn).unwrap().next().await {
+            Ok(frame) => frame,
+            Err(end) => panic!("{conn}: {end:?} instead of {awaited}\n{}", self.problems.join("\n")),
+        }
+    }
+
+    async fn read_chunk(&mut self, conn: &str, awaited: &str) {
+        let frame = self.next(conn, awaited).await;
+        let socket = self.sockets.get_mut(conn).unwrap();
+        if frame["_tag"] != "Chunk" {
+            self.problems.push(format!("{conn}: {frame} instead of a chunk"));
+            return;
+        }
+        socket.send(&json!({"_tag": "Ack", "requestId": frame["requestId"]})).await;
+        let key = format!("{conn}/{}", frame["requestId"].as_str().unwrap());
+        let values = frame["values"].as_array().unwrap().clone();
+        self.events.entry(key).or_default().extend(values);
+    }
+
+    async fn recorded_chunk(&mut self, conn: &str, frame: &Value) {
+        let request = frame["requestId"].as_str().unwrap().to_owned();
+        let key = format!("{conn}/{request}");
+        for value in frame["values"].as_array().unwrap() {
+            match value["kind"].as_str().unwrap() {
+                "thread.updated" | "thread.removed" => {
+                    let thread = value["thread"]["id"].as_str().or(value["threadId"].as_str()).unwrap();
+                    self.rows
+                        .insert((conn.to_owned(), request.clone(), thread.to_owned()), value.clone());
+                }
+                "project.updated" => {}
+                kind => {
+                    let own = loop {
+                        let waiting = self.events.entry(key.clone()).or_default();
+                        let place = match kind {
+                            // Rows of the shell come when they come.
+                            "snapshot" | "synchronized" => waiting.iter().position(|own| own["kind"] == kind),
+                            _ => (!waiting.is_empty()).then_some(0),
+                        };
+                        match place {
+                            Some(place) => break waiting.remove(place),
+                            None => self.read_chunk(conn, &value.to_string()).await,
+                        }
+                    };
+                    let place = format!("{conn} {} {}", value["sequence"], value["event"]["type"]);
+                    self.hold(&place, value, &own);
+                }
+            }
+        }
+    }
+
+    async fn recorded_frame(&mut self, conn: &str, frame: &Value) {
+        if frame["_tag"] == "Chunk" {
+            self.recorded_chunk(conn, frame).await;
+            return;
+        }
+        let own = loop {
+            let own = self.next(conn, &frame.to_string()).await;
+            if own["_tag"] != "Chunk" {
+                break own;
+            }
+            let key = format!("{conn}/{}", own["requestId"].as_str().unwrap());
+            let socket = self.sockets.get_mut(conn).unwrap();
+            socket.send(&json!({"_tag": "Ack", "requestId": own["requestId"]})).await;
+            let values = own["values"].as_array().unwrap().clone();
+            self.events.entry(key).or_default().extend(values);
+        };
+        self.hold(&format!("{conn} exit {}", frame["requestId"]), frame, &own);
+    }
+
+    async fn http(&mut self, note: &str, request: &Value, recorded: &Value) {
+        let (method, path) = (request["method"].as_str().unwrap(), request["path"].as_str().unwrap());
+        // Session ids and pairing codes belong to the recorded server.
+        if note.contains("revoke") {
+            self.simulator.faults().revoke_token(&self.tokens["read"]);
+            return;
+        }
+        let mut form = request["form"].clone();
+        if form["subject_token"] != "WRONGCODE123" && form.is_object() && note != "same code again" {
+            form["subject_token"] = self
+                .simulator
+                .faults()
+                .pairing_code(std::time::Duration::from_secs(60))
+                .into();
+        }
+        let token = match request["headers"]["authorization"].as_str() {
+            None => None,
+            Some("Bearer <redacted>") if !note.contains("broken") => Some(self.token_for(note).to_owned()),
+            Some(_) => Some("nonsense".to_owned()),
+        };
+        let http = Http {
+            token,
+            ..self.http.clone()
+        };
+        let mut call = http.request(method, path);
+        if request["json"].is_object() {
+            call = call.json(&request["json"]);
+        } else if let Some(form) = form.as_object() {
+            let pairs = form.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap()));
+            let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+            call = call.header("content-type", "application/x-www-form-urlencoded").body(body);
+        }
+        let answer = http.send(call).await;
+        let place = format!("{method} {path} ({note})");
+        if recorded["status"] != answer.status {
+            self.problems.push(format!("{place}: {} recorded {}", answer.status, recorded["status"]));
+        }
+        for (name, value) in recorded["headers"].as_object().unwrap() {
+            if answer.header(name) != value.as_str() {
+                self.problems.push(format!("{place}: {name} is {:?}, recorded {value}", answer.header(name)));
+            }
+        }
+        self.hold(&place, &recorded["body"], &answer.body);
+    }
+
+    async fn upgrade(&mut self, conn: &str, recorded: &Value) {
+        let base = self.simulator.url().replace("http", "ws");
+        let url = match conn {
+            "no-ticket" => format!("{base}/ws"),
+            "bearer-as-ticket" => format!("{base}/ws?wsTicket={TOKEN}"),
+            _ => format!("{base}/ws?wsTicket=bad"),
+        };
+        let Err(tokio_tungstenite::tungstenite::Error::Http(response)) = Socket::open(&url).await.map(drop) else {
+            self.problems.push(format!("{conn} was not refused"));
+            return;
+        };
+        assert_eq!(recorded["status"], response.status().as_u16());
+        let body = response.into_body().unwrap_or_default();
+        self.hold(conn, &recorded["body"], &serde_json::from_slice(&body).unwrap());
+    }
+
+    async fn run(mut self, text: &str) {
+        let lines = lines(text);
+        for (place, line) in lines.iter().enumerate() {
+            let (dir, kind) = (line["dir"].as_str().unwrap(), line["kind"].as_str().unwrap());
+            let conn = line["conn"].as_str().unwrap_or_default();
+            let body = &line["body"];
+            match (dir, kind) {
+                ("c2s", "http") => self.settle().await,
+                ("s2c", "http") => {
+                    let request = lines[..place].iter().rev().find(|line| line["kind"] == "http" && line["dir"] == "c2s");
+                    let note = line["note"].as_str().unwrap_or_default().to_owned();
+                    self.http(&note, &request.unwrap()["body"], body).await;
+                }
+                ("s2c", "ws-opened") => self.open(conn).await,
+                ("s2c", "ws-open-rejected") => self.upgrade(conn, body).await,
+                ("c2s", "frame") => {
+                    self.settle().await;
+                    let frame = self.translate(&lines[..place], body);
+                    self.sockets.get_mut(conn).unwrap().send(&frame).await;
+                }
+                ("c2s", "frame-raw") => {
+                    if let Some(socket) = self.sockets.get_mut(conn) {
+                        socket.send_text(body.as_str().unwrap()).await;
+                    }
+                }
+                ("c2s", "frame-binary") => {
+                    self.sockets.get_mut(conn).unwrap().send_binary(body.as_str().unwrap()).await;
+                }
+                ("s2c", "frame") => self.recorded_frame(conn, body).await,
+                ("s2c", "ws-closed") => {
+                    let mut socket = self.sockets.remove(conn).unwrap();
+                    if body["code"] == 1005 {
+                        assert_eq!(socket.next().await, Err(Some(1005)), "{conn}");
+                    } else {
+                        socket.close().await;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.problems.dedup();
+        assert!(self.problems.is_empty(), "{} differences:\n{}", self.problems.len(), self.problems.join("\n"));
+    }
+}
+
+/// Each request that the recording showed: its thread and its place among that thread's requests.
+fn known_requests(recorded: &[Value]) -> HashMap<String, (String, usize)> {
+    let mut known = HashMap::new();
+    let mut count: HashMap<String, usize> = HashMap::new();
+    let mut see = |thread: &str, id: &str| {
+        if !known.contains_key(id) {
+            let place = count.entry(thread.to_owned()).or_default();
+            known.insert(id.to_owned(), (thread.to_owned(), *place));
+            *place += 1;
+        }
+    };
+    for line in recorded {
+        for value in line["body"]["values"].as_array().into_iter().flatten() {
+            if value["event"]["type"] == "runtime-request.updated" {
+                see(value["event"]["threadId"].as_str().unwrap(), value["event"]["payload"]["id"].as_str().unwrap());
+            }
+        }
+        let projection = &line["body"]["body"]["projection"];
+        for request in projection["runtimeRequests"].as_array().into_iter().flatten() {
+            see(projection["thread"]["id"].as_str().unwrap(), request["id"].as_str().unwrap());
+        }
+    }
+    known
+}
+
+macro_rules! recording {
+    ($($name:ident: $file:literal, $smoke:literal;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let text = include_str!(concat!("../fixtures/replay/", $file, ".jsonl"));
+            Replay::start($smoke).await.run(text).await;
+        }
+    )*};
+}
+
+recording! {
+    routes_and_credentials_answer_as_recorded: "01-http-auth", false;
+    frames_are_answered_as_recorded: "02-ws-framing", true;
+    odd_frames_are_answered_as_recorded: "02b-ws-framing-odd", false;
+    runs_go_as_recorded: "03-runs", false;
+    queue_steer_and_interrupt_go_as_recorded: "04-queue-steer-interrupt", true;
+    approvals_and_questions_go_as_recorded: "05-approval-userinput", true;
+    a_wedged_run_hangs_as_recorded: "05a-respond-without-decision-wedges-run", true;
+    two_pending_requests_go_as_recorded: "14-two-pending", true;
+}
+
+#[tokio::test]
+async fn idempotency_scopes_and_lifecycle_go_as_recorded() {
+    let replay = Replay::start(true).await;
+    replay.simulator.faults().set_provider_enabled("codex", false);
+    replay.run(include_str!("../fixtures/replay/06-idempotency-scopes-lifecycle.jsonl")).await;
+}
