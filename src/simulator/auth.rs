@@ -111,7 +111,7 @@ impl Auth {
             ..Self::default()
         };
         if let Some(token) = token {
-            auth.admit(token, ALL_SCOPES, None, "cli-issued-session", now);
+            auth.admit(token, ALL_SCOPES, Some("simulated"), "cli-issued-session", now);
         }
         auth
     }

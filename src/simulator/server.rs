@@ -91,7 +91,11 @@ impl Drop for Simulator {
 }
 
 impl Simulator {
-    /// Starts a server.
+    /// Starts a server. It must be called inside a runtime, which its tasks then use.
+    #[expect(
+        clippy::unused_async,
+        reason = "callers await it, so that it may come to wait for its port"
+    )]
     pub async fn start(options: SimulatorOptions) -> Result<Self, SimulatorError> {
         let now = Host::now();
         let mut model = Model::new(ModelOptions {

@@ -173,10 +173,12 @@ impl ShellStream {
         if !items.is_empty() {
             self.ready.push_back(items);
         }
-        // The repositories of changed projects are looked up, and told with a whole snapshot.
-        if !changed.is_empty() && self.archived.is_none() {
-            self.ready
-                .extend(identities(model, self.host.gate, &changed).map(|item| vec![item]));
+        // The repository of each changed project is looked up, and told with a snapshot of its own.
+        if self.archived.is_none() {
+            for root in changed {
+                self.ready
+                    .extend(identities(model, self.host.gate, &[root]).map(|item| vec![item]));
+            }
         }
     }
 }
@@ -209,9 +211,9 @@ fn snapshots(model: &Model, archive: bool, gate: bool, resumes: bool) -> Vec<Chu
 /// A snapshot that tells repositories: with the gate it is that alone, before it is a whole one.
 fn identities(model: &Model, gate: bool, roots: &[String]) -> Option<Box<RawValue>> {
     if gate {
-        return snapshot_item(&*raw(&model.metadata_shell())?, Some(roots));
+        return snapshot_item(&raw(&model.metadata_shell())?, Some(roots));
     }
-    snapshot_item(&*model.shell()?, Some(roots))
+    snapshot_item(&model.shell()?, Some(roots))
 }
 
 fn replay(model: &Model, after: u64, ready: &mut VecDeque<Chunk>) {

@@ -62,7 +62,12 @@ fn with(mut value: Value, field: &str, new: Value) -> Value {
 
 async fn shell(http: &Http) -> Socket {
     let mut shell = http.socket().await;
-    shell.begin("orchestration.subscribeShell", &json!({"requestCompletionMarker": true})).await;
+    shell
+        .begin(
+            "orchestration.subscribeShell",
+            &json!({"requestCompletionMarker": true}),
+        )
+        .await;
     shell.until(|item| item["kind"] == "synchronized").await;
     shell
 }
@@ -87,7 +92,11 @@ async fn a_provider_that_steers_inside_its_turn_gets_only_the_message() {
     control.command(&say("t", "1", "sleep 1")).await;
     rows_until(&mut shell, "t", "running").await;
     let run = simulator.runs().remove(0).id;
-    let steer = with(say("t", "2", "hurry"), "dispatchMode", json!({"type": "steer_active", "targetRunId": run}));
+    let steer = with(
+        say("t", "2", "hurry"),
+        "dispatchMode",
+        json!({"type": "steer_active", "targetRunId": run}),
+    );
     assert_eq!(control.command(&steer).await["_tag"], "Success");
     let projection = simulator.projection("t").unwrap();
     assert_eq!(projection["attempts"].as_array().unwrap().len(), 1);
@@ -127,24 +136,44 @@ async fn a_resume_begins_with_the_whole_shell_and_repeats_what_it_covers() {
     simulator.seed_threads(3);
     let head = simulator.head();
     let items = resumed(&http, head - 2).await;
-    assert_eq!(kinds(&items), ["snapshot", "snapshot", "thread.updated", "thread.updated", "synchronized"]);
+    assert_eq!(
+        kinds(&items),
+        [
+            "snapshot",
+            "snapshot",
+            "thread.updated",
+            "thread.updated",
+            "synchronized"
+        ]
+    );
     assert!(items[2]["sequence"].as_u64().unwrap() <= items[0]["snapshot"]["snapshotSequence"].as_u64().unwrap());
-    assert_eq!(kinds(&resumed(&http, head + 50).await), ["snapshot", "snapshot", "synchronized"]);
+    assert_eq!(
+        kinds(&resumed(&http, head + 50).await),
+        ["snapshot", "snapshot", "synchronized"]
+    );
 }
 
 #[tokio::test]
 async fn a_gap_of_more_than_a_thousand_is_not_replayed() {
     let (simulator, http) = start().await;
     simulator.seed_threads(1001);
-    assert_eq!(kinds(&resumed(&http, 0).await), ["snapshot", "snapshot", "synchronized"]);
+    assert_eq!(
+        kinds(&resumed(&http, 0).await),
+        ["snapshot", "snapshot", "synchronized"]
+    );
 }
 
 #[tokio::test]
 async fn an_unknown_thread_is_an_error_only_without_a_sequence() {
     let (_simulator, http) = start().await;
     let mut socket = http.socket().await;
-    let exit = socket.call("orchestration.subscribeThread", &json!({"threadId": "nope"})).await;
-    assert_eq!(exit["cause"][0]["error"]["_tag"], "OrchestrationV2GetThreadProjectionError");
+    let exit = socket
+        .call("orchestration.subscribeThread", &json!({"threadId": "nope"}))
+        .await;
+    assert_eq!(
+        exit["cause"][0]["error"]["_tag"],
+        "OrchestrationV2GetThreadProjectionError"
+    );
     let ask = json!({"threadId": "nope", "afterSequence": 0, "requestCompletionMarker": true});
     socket.begin("orchestration.subscribeThread", &ask).await;
     assert_eq!(socket.chunk().await, [json!({"kind": "synchronized"})]);
@@ -163,7 +192,10 @@ async fn start_newer() -> (Simulator, Http) {
 #[tokio::test]
 async fn the_version_gate_comes_before_credentials() {
     let (simulator, http) = start_newer().await;
-    assert_eq!(http.get("/.well-known/t3/environment").await.body["orchestrationProtocolVersion"], 2);
+    assert_eq!(
+        http.get("/.well-known/t3/environment").await.body["orchestrationProtocolVersion"],
+        2
+    );
     let url = format!("{}/ws", simulator.url().replace("http", "ws"));
     let Err(tokio_tungstenite::tungstenite::Error::Http(response)) = Socket::open(&url).await.map(drop) else {
         panic!("the upgrade was not refused");
@@ -173,7 +205,9 @@ async fn the_version_gate_comes_before_credentials() {
     assert_eq!(body["orchestrationProtocolVersion"], 2);
     let reads = http.get("/api/orchestration/shell").await;
     assert_eq!((reads.status, reads.body), (400, json!("")));
-    let told = http.request("GET", "/api/orchestration/shell").header("x-t3-orchestration-protocol", "2");
+    let told = http
+        .request("GET", "/api/orchestration/shell")
+        .header("x-t3-orchestration-protocol", "2");
     assert_eq!(http.send(told).await.status, 200);
 }
 
@@ -201,7 +235,9 @@ async fn a_lost_answer_was_applied_once() {
     let mut control = http.socket().await;
     control.command(&create("t")).await;
     simulator.faults().lose_next_answer(true);
-    control.begin("orchestration.dispatchCommand", &say("t", "1", "say once")).await;
+    control
+        .begin("orchestration.dispatchCommand", &say("t", "1", "say once"))
+        .await;
     assert_eq!(control.next().await, Err(None));
     let mut control = http.socket().await;
     assert_eq!(control.command(&say("t", "1", "say once")).await["_tag"], "Success");
@@ -224,9 +260,18 @@ async fn faults_change_what_a_client_sees() {
     let before = http.get("/.well-known/t3/environment").await.body["environmentId"].clone();
     faults.fresh_database("another");
     assert_eq!(rows.next().await, Err(None));
-    assert_ne!(http.get("/.well-known/t3/environment").await.body["environmentId"], before);
+    assert_ne!(
+        http.get("/.well-known/t3/environment").await.body["environmentId"],
+        before
+    );
     assert_eq!(http.get("/api/orchestration/threads/t").await.status, 404);
-    assert_eq!(http.get("/api/projects").await.body["projects"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        http.get("/api/projects").await.body["projects"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     faults.revoke_token("any");
     assert_eq!(http.get("/api/orchestration/shell").await.status, 401);
 }
@@ -247,7 +292,9 @@ async fn everything_that_it_sends_is_read_by_the_generated_types() {
     let (simulator, http) = start().await;
     let (mut rows, mut control, mut thread) = (shell(&http).await, http.socket().await, http.socket().await);
     control.command(&create("t")).await;
-    thread.begin("orchestration.subscribeThread", &json!({"threadId": "t"})).await;
+    thread
+        .begin("orchestration.subscribeThread", &json!({"threadId": "t"}))
+        .await;
     let mut seen = Vec::new();
     for (id, text) in [("1", "tool"), ("2", "fail so"), ("3", "say x")] {
         control.command(&say("t", id, text)).await;
@@ -259,8 +306,13 @@ async fn everything_that_it_sends_is_read_by_the_generated_types() {
     }
     let head = simulator.projection("t").unwrap()["runs"][2]["status"].clone();
     assert_eq!(head, "completed");
-    let events = thread.until(|item| item["event"]["type"] == "run.updated" && item["event"]["payload"]["ordinal"] == 3
-        && item["event"]["payload"]["status"] == "completed").await;
+    let events = thread
+        .until(|item| {
+            item["event"]["type"] == "run.updated"
+                && item["event"]["payload"]["ordinal"] == 3
+                && item["event"]["payload"]["status"] == "completed"
+        })
+        .await;
     for event in &events {
         decode_value::<v2::ThreadStreamItem>(event.clone()).unwrap();
     }
@@ -281,7 +333,9 @@ async fn ten_thousand_threads_and_a_thousand_runs_fit() {
     let threads = simulator.seed_threads(10_000);
     let mut control = http.socket().await;
     for (place, thread) in threads.iter().take(1_000).enumerate() {
-        let exit = control.command(&say(thread, &format!("load-{place}"), "say done")).await;
+        let exit = control
+            .command(&say(thread, &format!("load-{place}"), "say done"))
+            .await;
         assert_eq!(exit["_tag"], "Success");
     }
     let last = threads.get(999).unwrap();
@@ -291,6 +345,10 @@ async fn ten_thousand_threads_and_a_thousand_runs_fit() {
     events
         .until(|item| item["event"]["type"] == "run.updated" && item["event"]["payload"]["status"] == "completed")
         .await;
-    let done = simulator.runs().iter().filter(|run| run.status.as_str() == "completed").count();
+    let done = simulator
+        .runs()
+        .iter()
+        .filter(|run| run.status.as_str() == "completed")
+        .count();
     assert_eq!(done, 1_000);
 }

@@ -4,20 +4,81 @@ use serde_json::Value;
 
 /// Values under these keys are compared as they are.
 const WORDS: &[&str] = &[
-    "_tag", "kind", "status", "type", "role", "inputIntent", "title", "requestKind", "ordinal", "queuePosition", "attemptOrdinal",
-    "reason", "driver", "providerInstanceId", "location", "runtimeMode", "interactionMode", "countsForRun", "strength",
-    "ordinalWithinScope", "appRunOrdinal", "streaming", "activityRunStatus", "createdBy", "creationSource", "prompt", "input",
-    "output", "exitCode", "defect", "commandType", "name", "code", "requiredScope", "itemCount", "settledOverride", "class",
-    "resumed", "branch", "worktreePath", "workspaceRoot", "authenticated", "token_type", "scope", "message", "detail", "cause",
+    "_tag",
+    "kind",
+    "status",
+    "type",
+    "role",
+    "inputIntent",
+    "title",
+    "requestKind",
+    "ordinal",
+    "queuePosition",
+    "attemptOrdinal",
+    "reason",
+    "driver",
+    "providerInstanceId",
+    "location",
+    "runtimeMode",
+    "interactionMode",
+    "countsForRun",
+    "strength",
+    "ordinalWithinScope",
+    "appRunOrdinal",
+    "streaming",
+    "activityRunStatus",
+    "createdBy",
+    "creationSource",
+    "prompt",
+    "input",
+    "output",
+    "exitCode",
+    "defect",
+    "commandType",
+    "name",
+    "code",
+    "requiredScope",
+    "itemCount",
+    "settledOverride",
+    "class",
+    "resumed",
+    "branch",
+    "worktreePath",
+    "workspaceRoot",
+    "authenticated",
+    "token_type",
+    "scope",
+    "message",
+    "detail",
+    "cause",
 ];
 
 /// Lists under these keys have the same length on every server.
 const WHOLE_LISTS: &[&str] = &[
-    "runs", "attempts", "nodes", "turnItems", "messages", "runtimeRequests", "providerTurns", "checkpoints", "questions", "options",
+    "runs",
+    "attempts",
+    "nodes",
+    "turnItems",
+    "messages",
+    "runtimeRequests",
+    "providerTurns",
+    "checkpoints",
+    "questions",
+    "options",
 ];
 
 /// Objects under these keys are not compared: pruned from the recordings, or told elsewhere.
-const APART: &[&str] = &["capabilities", "keybindings", "settings", "providers", "models", "traceId", "visibleTurnItems", "threads", "archivedThreads"];
+const APART: &[&str] = &[
+    "capabilities",
+    "keybindings",
+    "settings",
+    "providers",
+    "models",
+    "traceId",
+    "visibleTurnItems",
+    "threads",
+    "archivedThreads",
+];
 
 /// What differs between a recorded value and ours, if anything, by path.
 pub fn differences(recorded: &Value, ours: &Value) -> Vec<String> {
@@ -58,7 +119,11 @@ fn compare(recorded: &Value, ours: &Value, path: &str, key: &str, found: &mut Ve
         }
         (Value::Array(recorded), Value::Array(ours)) => {
             if WHOLE_LISTS.contains(&key) && recorded.len() != ours.len() {
-                found.push(format!("{path} has {} entries, recorded {}", ours.len(), recorded.len()));
+                found.push(format!(
+                    "{path} has {} entries, recorded {}",
+                    ours.len(),
+                    recorded.len()
+                ));
             }
             for (place, (value, own)) in recorded.iter().zip(ours).enumerate() {
                 compare(value, own, &format!("{path}[{place}]"), key, found);

@@ -55,7 +55,19 @@ impl Model {
         self.next_in_queue(ix, now);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a checkpoint is told with all its circumstances")]
+    /// A worktree is part of a repository always.
+    fn is_repository(&self, ix: usize) -> bool {
+        let in_worktree = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| thread.app.worktree_path.is_some());
+        in_worktree || self.options.repositories.contains(&self.folder_of(ix))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a checkpoint is told with all its circumstances"
+    )]
     fn add_checkpoint(
         &mut self,
         ix: usize,
@@ -89,7 +101,7 @@ impl Model {
                 names::encode(&scope)
             ),
             scope_id: scope,
-            status: "ready",
+            status: if self.is_repository(ix) { "ready" } else { "missing" },
             files,
             captured_at,
         };

@@ -356,7 +356,13 @@ impl Model {
         intent: &'static str,
         source: &Source,
     ) -> u64 {
-        let mut item = self.item(ix, now, run, format!("turn-item:message:{}", names::encode(&message.id)), "completed");
+        let mut item = self.item(
+            ix,
+            now,
+            run,
+            format!("turn-item:message:{}", names::encode(&message.id)),
+            "completed",
+        );
         item.completed_at = Some(now);
         item.body = ItemBody::UserMessage {
             created_by: "user",

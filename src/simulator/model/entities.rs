@@ -141,6 +141,7 @@ pub(crate) struct Run {
     pub attempt: u64,
 }
 
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Attempt {

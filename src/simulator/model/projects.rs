@@ -84,7 +84,12 @@ impl Model {
     }
 
     /// A mutation that its schema has accepted. Over HTTP a missing folder is never made.
-    pub(crate) fn handle_project(&mut self, now: Stamp, mutation: &Value, may_make: bool) -> Result<Value, ProjectError> {
+    pub(crate) fn handle_project(
+        &mut self,
+        now: Stamp,
+        mutation: &Value,
+        may_make: bool,
+    ) -> Result<Value, ProjectError> {
         let command = text(mutation, "commandId").to_owned();
         if let Some(Receipt::Project(answer)) = self.receipts.get(&command) {
             return Ok(answer.clone());

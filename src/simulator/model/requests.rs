@@ -312,7 +312,7 @@ impl Model {
             match tool.heard {
                 // With several at once the recorded agent only closes them, it shows no output.
                 Some(option) if several && option != "cancelled" => {
-                    self.close_one_of_several(ix, now, &run, tool, option)
+                    self.close_one_of_several(ix, now, &run, tool, option);
                 }
                 Some(option) => self.finish_tool(ix, now, &run, &tool.native, option.starts_with("allow")),
                 None => {}

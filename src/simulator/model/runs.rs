@@ -190,7 +190,7 @@ impl Model {
             attempt.completed_at = Some(now);
         });
         self.change_run(ix, now, run.ordinal, &Source::Server, |run| {
-            run.status = RunStatus::Waiting
+            run.status = RunStatus::Waiting;
         });
         self.change_root(ix, now, run, &Source::Server, |node, _| node.status = "waiting");
         self.settle_provider_thread(ix, now);
@@ -237,7 +237,10 @@ impl Model {
     ) {
         let driver = self.driver(&run.provider_instance_id);
         // Without a turn of its own the failure is filed under a turn that is named after the attempt.
-        let turn = turn.map_or_else(|| names::provider_turn(&driver, &format!("failed:{}", run.active_attempt_id)), str::to_owned);
+        let turn = turn.map_or_else(
+            || names::provider_turn(&driver, &format!("failed:{}", run.active_attempt_id)),
+            str::to_owned,
+        );
         let id = names::native_item("turn-item", &driver, &format!("terminal-failure:{turn}"));
         let mut item = self.item(ix, now, run, id, "failed");
         item.provider_turn_id = Some(turn);

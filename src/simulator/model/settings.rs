@@ -97,6 +97,8 @@ pub struct ModelOptions {
     pub branches: Vec<String>,
     /// Folders that exist, besides those of projects. A project needs one.
     pub folders: Vec<String>,
+    /// Those of them that are git repositories: in any other, checkpoints are missing.
+    pub repositories: Vec<String>,
     /// T3's own folder.
     pub home: String,
     /// How long things take.
@@ -165,6 +167,7 @@ impl ModelOptions {
             newer: false,
             branches: ["main", "HEAD", "origin/main"].map(str::to_owned).to_vec(),
             folders: vec!["/home/dev/t3-smoke".to_owned()],
+            repositories: vec!["/home/dev/t3-smoke".to_owned()],
             home: "/home/dev/.t3/base".to_owned(),
             timing: Timing::recorded(),
         }

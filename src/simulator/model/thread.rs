@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::agent::Work;
 use super::entities::{
-    AppThread, Attempt, Checkpoint, Item, ItemBody, Lineage, Message, Node, Null, ProviderThread, Request, RequestStatus, Run,
-    RunStatus, Scope, Session, Turn,
+    AppThread, Attempt, Checkpoint, Item, ItemBody, Lineage, Message, Node, Null, ProviderThread, Request,
+    RequestStatus, Run, RunStatus, Scope, Session, Turn,
 };
 use super::stamp::Stamp;
 
@@ -24,6 +24,7 @@ pub(crate) struct LoggedEvent {
 }
 
 /// One thread and everything in it.
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 #[derive(Clone, Debug)]
 pub(crate) struct Thread {
     pub app: AppThread,
@@ -243,7 +244,7 @@ impl Thread {
             })
     }
 
-    /// Messages stand where their items stand; one that waits in the queue has none yet, and stands where its run will.
+    /// Messages stand where their items stand; those that have none (yet) come last.
     fn place_of(&self, message: &Message) -> u64 {
         let own = |item: &&Item| match &item.body {
             ItemBody::UserMessage { message_id, .. } | ItemBody::AssistantMessage { message_id, .. } => {
@@ -251,8 +252,7 @@ impl Thread {
             }
             _ => false,
         };
-        let waiting = || self.run(&message.run_id).map_or(0, |run| run.ordinal * ITEMS_PER_RUN);
-        self.items.iter().find(own).map_or_else(waiting, |item| item.ordinal)
+        self.items.iter().find(own).map_or(u64::MAX, |item| item.ordinal)
     }
 
     /// Everything in the thread.
@@ -262,7 +262,8 @@ impl Thread {
         let mut items: Vec<&Item> = self.items.iter().collect();
         items.sort_by_key(|item| item.ordinal);
         let mut attempts: Vec<&Attempt> = self.attempts.iter().collect();
-        attempts.sort_by(|one, other| one.id.cmp(&other.id));
+        // By the text of the run's id: run 10 comes before run 2.
+        attempts.sort_by(|one, other| (&one.run_id, one.attempt_ordinal).cmp(&(&other.run_id, other.attempt_ordinal)));
         let mut messages: Vec<&Message> = self.messages.iter().collect();
         messages.sort_by_key(|message| self.place_of(message));
         Projection {
