@@ -1,13 +1,14 @@
 //! The allowlist's patterns, with the meaning of fnmatch: `*` crosses `/`, `?` is one character, `[ab]` and `[!ab]` are sets, case counts,
 //! and everything else stands for itself.
 
-use globset::{GlobBuilder, GlobMatcher};
+// Not globset: it matches bytes, so that `?` would be half of an `ä`, and reads more than fnmatch does (`{a,b}`, `**`, `\\`).
+use regex::Regex;
 
 /// A list of patterns; the empty list matches nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns {
     words: Vec<String>,
-    matchers: Vec<GlobMatcher>,
+    matchers: Vec<Regex>,
 }
 
 /// A pattern that cannot be read.
@@ -39,51 +40,40 @@ impl Patterns {
     }
 }
 
-fn compile(pattern: &str) -> Result<GlobMatcher, PatternError> {
-    GlobBuilder::new(&to_glob(pattern))
-        .literal_separator(false)
-        .backslash_escape(true)
-        .build()
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| PatternError {
-            pattern: pattern.to_owned(),
-            reason: error.kind().to_string(),
-        })
+fn compile(pattern: &str) -> Result<Regex, PatternError> {
+    Regex::new(&to_regex(pattern)).map_err(|error| PatternError {
+        pattern: pattern.to_owned(),
+        reason: error.to_string(),
+    })
 }
 
-/// Takes away what globset reads beyond fnmatch: `{a,b}`, `**`, the backslash, `[^a]` as a negation, an error for a lone `[`.
-fn to_glob(pattern: &str) -> String {
+fn to_regex(pattern: &str) -> String {
     let chars: Vec<char> = pattern.chars().collect();
-    let mut glob = String::with_capacity(pattern.len() + 8);
+    // A new line is a character like any other.
+    let mut regex = String::from("(?s)^");
     let mut at = 0;
     while let Some(&c) = chars.get(at) {
         at += 1;
         match c {
-            '*' => {
-                if !glob.ends_with('*') || glob.ends_with("\\*") {
-                    glob.push('*');
-                }
-            }
-            '?' => glob.push('?'),
-            '[' => match class_end(&chars, at) {
+            '*' => regex.push_str(".*"),
+            '?' => regex.push('.'),
+            '[' => match set_end(&chars, at) {
                 Some(end) => {
-                    push_class(&mut glob, chars.get(at..end).unwrap_or_default());
+                    push_set(&mut regex, chars.get(at..end).unwrap_or_default());
                     at = end + 1;
                 }
-                None => glob.push_str("\\["),
+                // Without its end it is no set.
+                None => regex.push_str(r"\["),
             },
-            '{' | '}' | '\\' | ']' => {
-                glob.push('\\');
-                glob.push(c);
-            }
-            other => glob.push(other),
+            other => push_literal(&mut regex, other),
         }
     }
-    glob
+    regex.push('$');
+    regex
 }
 
 /// The place of the `]` that ends the set that begins at `start`; a `]` in first place belongs to the set.
-fn class_end(chars: &[char], start: usize) -> Option<usize> {
+fn set_end(chars: &[char], start: usize) -> Option<usize> {
     let first = if chars.get(start) == Some(&'!') {
         start + 1
     } else {
@@ -97,27 +87,110 @@ fn class_end(chars: &[char], start: usize) -> Option<usize> {
         .map(|found| from + found)
 }
 
-fn push_class(glob: &mut String, inside: &[char]) {
-    glob.push('[');
-    let body = match inside.split_first() {
-        Some((&'!', rest)) => {
-            glob.push('!');
-            rest
-        }
-        _ => inside,
+fn push_set(regex: &mut String, inside: &[char]) {
+    let (open, body) = match inside.split_first() {
+        Some((&'!', rest)) => ("[^", rest),
+        _ => ("[", inside),
     };
-    match body.split_first() {
-        // A caret in first place would negate; in last place it stands for itself.
-        Some((&'^', rest)) if rest.is_empty() && !glob.ends_with('!') => {
-            glob.pop();
-            glob.push_str("\\^");
-            return;
+    regex.push_str(open);
+    for (at, &c) in body.iter().enumerate() {
+        // Between two characters a hyphen makes a range; everything else stands for itself.
+        if c == '-' && at > 0 && at + 1 < body.len() {
+            regex.push('-');
+        } else {
+            push_literal(regex, c);
         }
-        Some((&'^', rest)) if !rest.is_empty() && rest.first() != Some(&'-') => {
-            glob.extend(rest);
-            glob.push('^');
-        }
-        _ => glob.extend(body),
     }
-    glob.push(']');
+    regex.push(']');
+}
+
+fn push_literal(regex: &mut String, c: char) {
+    if c.is_ascii_punctuation() {
+        regex.push('\\');
+    }
+    regex.push(c);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Patterns::new([pattern]).is_ok_and(|patterns| patterns.matches(text))
+    }
+
+    /// fnmatch, written as its definition reads, for comparison.
+    fn fnmatch(pattern: &[char], text: &[char]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some(('*', rest)) => (0..=text.len()).any(|skip| fnmatch(rest, &text[skip..])),
+            Some(('?', rest)) => text.split_first().is_some_and(|(_, more)| fnmatch(rest, more)),
+            Some((c, rest)) => text
+                .split_first()
+                .is_some_and(|(t, more)| t == c && fnmatch(rest, more)),
+        }
+    }
+
+    #[test]
+    fn a_star_crosses_slashes() {
+        assert!(matches("/home/*/app", "/home/a/b/app"));
+        assert!(matches("*", "/anything/at/all"));
+        assert!(!matches("/home/*/app", "/home/app"));
+    }
+
+    #[test]
+    fn two_stars_mean_what_one_means() {
+        assert!(!matches("/a/**/b", "/a/b"));
+        assert!(matches("/a/**/b", "/a/x/y/b"));
+        assert!(!matches("**/b", "b"));
+    }
+
+    #[test]
+    fn sets_and_their_negation() {
+        assert!(matches("app-[abc]", "app-b"));
+        assert!(!matches("app-[!abc]", "app-b"));
+        assert!(matches("app-[!abc]", "app-x"));
+        assert!(matches("app-[^b]", "app-b"), "a caret is no negation");
+        assert!(matches("app-[^b]", "app-^"));
+        assert!(matches("[^]", "^"));
+        assert!(matches("a[]]b", "a]b"));
+        assert!(matches("v[0-9]", "v7"));
+    }
+
+    #[test]
+    fn case_counts_and_the_whole_text_must_match() {
+        assert!(!matches("App", "app"));
+        assert!(!matches("app", "app2"));
+        assert!(!matches("app", "my/app"));
+    }
+
+    #[test]
+    fn a_question_mark_is_one_character_of_any_script() {
+        assert!(matches("m?hle", "mühle"));
+        assert!(!matches("m?hle", "mhle"));
+        assert!(matches("[äö]", "ö"));
+        assert!(!matches("[!ä]", "ä"));
+    }
+
+    #[test]
+    fn braces_backslashes_and_a_lone_bracket_stand_for_themselves() {
+        assert!(matches("{a,b}", "{a,b}"));
+        assert!(!matches("{a,b}", "a"));
+        assert!(matches(r"C:\work\*", r"C:\work\app"));
+        assert!(matches("a[b", "a[b"));
+    }
+
+    #[test]
+    fn the_empty_list_matches_nothing() {
+        assert!(!Patterns::default().matches(""));
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_definition(pattern in "[ab/*?{}.,\\\\^!-]{0,7}", text in "[ab/{}.,\\\\^!-]{0,7}") {
+            let (p, t): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+            prop_assert_eq!(matches(&pattern, &text), fnmatch(&p, &t));
+        }
+    }
 }

@@ -4,14 +4,24 @@
 //! hangs up does not stop one half way. Nothing here sees a protocol version's types, or prints.
 
 mod answer;
+mod answers;
+mod bounded;
 mod caller;
 mod delivery;
 mod dispatch;
 mod error;
+mod faults;
+mod ids;
 mod interrupt;
 mod machines;
+mod memory;
+mod model;
+mod modes;
+mod places;
 mod progress;
 mod projects;
+mod receipts;
+mod text;
 mod thread;
 mod view;
 mod wait;

@@ -1,0 +1,96 @@
+//! What the gateway remembers between calls, in memory and bounded: which run a client dispatched last to a thread, which conversation a
+//! thread belongs to, and since when a run has been finishing.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::gateway::bounded::Bounded;
+use crate::protocol::{MessageId, RunId, ThreadId};
+
+/// How many threads are remembered.
+const KEPT: usize = 10_000;
+
+/// A thread of a machine.
+pub(super) type ThreadKey = (String, ThreadId);
+
+/// What a client last dispatched to a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Dispatched {
+    /// Its message: the one sure way to its run.
+    pub(super) message: MessageId,
+    /// A wait has told the client how its run ended.
+    pub(super) told: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Memory(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    dispatched: Bounded<(String, ThreadKey), Dispatched>,
+    origins: Bounded<ThreadKey, Option<String>>,
+    finishing: Bounded<(String, RunId), Instant>,
+}
+
+impl Memory {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Inner {
+            dispatched: Bounded::new(KEPT),
+            origins: Bounded::new(KEPT),
+            finishing: Bounded::new(KEPT),
+        }))
+    }
+
+    /// What the client last dispatched to the thread.
+    pub(super) fn dispatched(&self, client: &str, thread: &ThreadKey) -> Option<Dispatched> {
+        self.inner()
+            .dispatched
+            .get(&(client.to_owned(), thread.clone()))
+            .cloned()
+    }
+
+    /// A client dispatched to a thread; the conversation that the thread belonged to before, if another.
+    pub(super) fn remember(
+        &self,
+        client: &str,
+        thread: &ThreadKey,
+        message: MessageId,
+        origin: Option<&str>,
+    ) -> Option<String> {
+        let mut inner = self.inner();
+        let previous = inner.origins.get(thread).cloned().flatten();
+        inner
+            .origins
+            .insert(thread.clone(), origin.map(str::to_owned), |_| true);
+        let dispatched = Dispatched { message, told: false };
+        inner
+            .dispatched
+            .insert((client.to_owned(), thread.clone()), dispatched, |_| true);
+        previous.filter(|previous| Some(previous.as_str()) != origin)
+    }
+
+    /// The client knows how its dispatch ended.
+    pub(super) fn told(&self, client: &str, thread: &ThreadKey, message: &MessageId) {
+        if let Some(dispatched) = self.inner().dispatched.get_mut(&(client.to_owned(), thread.clone()))
+            && dispatched.message == *message
+        {
+            dispatched.told = true;
+        }
+    }
+
+    /// Since when the run has been seen finishing.
+    pub(super) fn finishing_since(&self, machine: &str, run: &RunId, now: Instant) -> Instant {
+        let mut inner = self.inner();
+        let key = (machine.to_owned(), run.clone());
+        if let Some(since) = inner.finishing.get(&key) {
+            return *since;
+        }
+        inner.finishing.insert(key, now, |_| true);
+        now
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // Nothing is half done under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
