@@ -207,7 +207,11 @@ impl Fleet {
 
     async fn first_snapshot(&self, member: &Member) -> Result<(), MachineError> {
         let within = FIRST_SNAPSHOT.saturating_sub(self.started.elapsed());
-        member.machine.ready(within).await
+        match member.machine.ready(within).await {
+            // Nobody was waited for: what is known of the machine says more than that no time was left.
+            Err(MachineError::Timeout(_)) => Err(member.away().unwrap_or(MachineError::Timeout(FIRST_SNAPSHOT))),
+            shown => shown,
+        }
     }
 
     /// What every machine, or the named one, has for the caller. A machine that does not answer delays this by [`FIRST_SNAPSHOT`] at

@@ -6,7 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::gateway::{Caller, Gateway, ToolError};
+use crate::fleet::Found;
+use crate::gateway::faults::one_of;
+use crate::gateway::reading::{deleted, may_change};
+use crate::gateway::standing::Standing;
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids};
+use crate::lifecycle::{Capability, Pending, RequestClass, ThreadState};
+use crate::machine::{Answer, Respond, RuntimeMode};
+use crate::protocol::RunId;
 
 /// The answer: exactly one of answers, decision and dismiss.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -45,10 +52,206 @@ pub struct AnswerAnswer {
     pub run_id: Option<String>,
 }
 
-#[allow(clippy::todo, clippy::unused_async, unused_variables, reason = "stand-in bodies")]
 impl Gateway {
     /// Answers a pending request. The work goes on in its own task when the returned future is dropped.
     pub async fn answer(self: &Arc<Self>, caller: &Caller, args: AnswerArgs) -> Result<AnswerAnswer, ToolError> {
-        todo!()
+        may_change(caller, "the answer")?;
+        one_of_three(&args)?;
+        let (gateway, caller) = (Arc::clone(self), caller.clone());
+        self.in_own_task(async move { gateway.answer_here(&caller, &args).await })
+            .await
     }
+
+    async fn answer_here(&self, caller: &Caller, args: &AnswerArgs) -> Result<AnswerAnswer, ToolError> {
+        let found = self.find_thread(caller, &args.thread_id).await?;
+        let thread = self.read(&found).await?;
+        let standing = self.standing(&found.member, &thread);
+        if standing.state() == ThreadState::Gone {
+            return Err(deleted(&found));
+        }
+        let request = choose(&standing, &found, args)?;
+        answerable(request, &found)?;
+        let answer = checked(&standing, request, args, found.member.rules.ceiling(&caller.limits))?;
+        let before: Vec<RunId> = thread.facts.runs.iter().map(|run| run.id.clone()).collect();
+        let respond = Respond {
+            command: ids::fresh_command(),
+            thread: found.id.clone(),
+            request: request.id.clone(),
+            answer,
+        };
+        let (member, starts_a_run) = (&found.member, request.capability == Capability::Message);
+        member.machine.respond(&respond).await.map_err(|error| {
+            ToolError::refused_as(member.name(), &error, ErrorCode::RequestNotFound, &NO_LONGER_PENDING)
+                .with("request_id", request.id.to_string())
+        })?;
+        let shown = self
+            .read_until(member, &found.id, |standing| {
+                let open = standing.status.pending.iter().any(|pending| pending.id == request.id);
+                !open && (!starts_a_run || new_run(standing, &before).is_some())
+            })
+            .await;
+        let mut answered = AnswerAnswer {
+            thread_id: found.id.to_string(),
+            machine: member.name().to_owned(),
+            answered: vec![request.id.to_string()],
+            state: ThreadState::Running.as_str().to_owned(),
+            run_id: request.run.as_ref().map(ToString::to_string),
+        };
+        // T3 has the answer; where it does not show what came of it, nothing is claimed beyond that.
+        if let Ok((thread, _)) = shown {
+            let standing = self.standing(member, &thread);
+            standing.state().as_str().clone_into(&mut answered.state);
+            if starts_a_run {
+                answered.run_id = new_run(&standing, &before).map(|run| run.to_string());
+            }
+        }
+        Ok(answered)
+    }
+}
+
+/// T3's words for a request that is not open any more.
+const NO_LONGER_PENDING: [&str; 4] = ["is resolved", "is cancelled", "is expired", "was not found"];
+
+fn one_of_three(args: &AnswerArgs) -> Result<(), ToolError> {
+    let given = [
+        args.answers.is_some(),
+        args.decision.is_some(),
+        args.dismiss == Some(true),
+    ];
+    match given.into_iter().filter(|given| *given).count() {
+        1 => Ok(()),
+        _ => Err(ToolError::new(
+            ErrorCode::InvalidRequest,
+            "Pass exactly one of answers (for a question), decision (for an approval) and dismiss (to close a question).",
+        )),
+    }
+}
+
+/// The request that is meant: the named one, or the only one that waits.
+fn choose<'a>(standing: &'a Standing<'_>, found: &Found, args: &AnswerArgs) -> Result<&'a Pending, ToolError> {
+    let pending = &standing.status.pending;
+    let listed: Vec<String> = pending
+        .iter()
+        .map(|request| format!("{} ({})", request.id, request.kind))
+        .collect();
+    let ids: Vec<String> = pending.iter().map(|request| request.id.to_string()).collect();
+    if let Some(id) = &args.request_id {
+        return pending.iter().find(|request| request.id.0 == *id).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::RequestNotFound,
+                format!("The thread {} has no pending request `{id}`.", found.id),
+            )
+            .hint(one_of("Pending", &listed))
+            .with("valid", ids)
+        });
+    }
+    // What can reach nobody any more is no candidate while there is another.
+    let live: Vec<&Pending> = pending
+        .iter()
+        .filter(|request| request.capability != Capability::NotResumable)
+        .collect();
+    match (live.as_slice(), pending.as_slice()) {
+        ([only], _) | ([], [only]) => Ok(only),
+        ([], []) => Err(ToolError::new(
+            ErrorCode::RequestNotFound,
+            format!(
+                "The thread {} waits for no answer; it is {}.",
+                found.id,
+                standing.state().as_str()
+            ),
+        )
+        .hint("To tell its agent something, use t3_dispatch with thread_id.")),
+        _ => Err(ToolError::new(
+            ErrorCode::InvalidRequest,
+            format!(
+                "The thread {} has several pending requests: name one as request_id.",
+                found.id
+            ),
+        )
+        .hint(one_of("Pending", &listed))
+        .with("valid", ids)),
+    }
+}
+
+fn answerable(request: &Pending, found: &Found) -> Result<(), ToolError> {
+    if request.answerable {
+        return Ok(());
+    }
+    let machine = found.member.name();
+    let error = ToolError::new(
+        ErrorCode::RequestNotAnswerable,
+        format!(
+            "The request {} ({}) cannot be answered from here.",
+            request.id, request.kind
+        ),
+    )
+    .with("request_id", request.id.to_string());
+    Err(if request.capability == Capability::NotResumable {
+        error.hint("Its agent's session is gone. Send a new message with t3_dispatch and thread_id instead.")
+    } else {
+        error.hint(format!("Answer it in T3 on {machine}."))
+    })
+}
+
+fn checked(
+    standing: &Standing<'_>,
+    request: &Pending,
+    args: &AnswerArgs,
+    ceiling: RuntimeMode,
+) -> Result<Answer, ToolError> {
+    let question = request.class == RequestClass::Question;
+    let invalid = |message: String| ToolError::new(ErrorCode::InvalidRequest, message);
+    if let Some(given) = &args.answers {
+        if !question {
+            return Err(
+                invalid(format!("The request {} is an approval: pass decision.", request.id))
+                    .hint(one_of("Decisions", &compose::decisions_of(standing, request, ceiling))),
+            );
+        }
+        let questions = compose::questions_of(standing, request);
+        if questions.is_empty() {
+            return Err(ToolError::new(
+                ErrorCode::RequestNotAnswerable,
+                format!("T3 does not show what the request {} asks.", request.id),
+            )
+            .hint("Answer it in T3 itself."));
+        }
+        return answers::check(questions, given).map(Answer::Answers);
+    }
+    if let Some(decision) = &args.decision {
+        if question {
+            return Err(invalid(format!(
+                "The request {} is a question: pass answers, or dismiss.",
+                request.id
+            )));
+        }
+        let offered = compose::decisions_of(standing, request, ceiling);
+        if !offered.contains(decision) {
+            return Err(invalid(format!("`{decision}` is no decision that may be taken here."))
+                .hint(one_of("Decisions", &offered))
+                .with("valid", offered));
+        }
+        return Ok(Answer::Decision(decision.clone()));
+    }
+    if question {
+        Ok(Answer::Dismiss)
+    } else {
+        Err(invalid(format!(
+            "The request {} is an approval: it cannot be dismissed, only decided.",
+            request.id
+        ))
+        .hint(one_of("Decisions", &compose::decisions_of(standing, request, ceiling))))
+    }
+}
+
+/// The newest run that was not there before.
+fn new_run(standing: &Standing<'_>, before: &[RunId]) -> Option<RunId> {
+    standing
+        .thread
+        .facts
+        .runs
+        .iter()
+        .filter(|run| !before.contains(&run.id))
+        .max_by_key(|run| run.ordinal)
+        .map(|run| run.id.clone())
 }

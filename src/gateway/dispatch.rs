@@ -1,13 +1,22 @@
 //! `t3_dispatch`: a new thread with a run in it, or a run in a thread that exists. Returns as soon as T3 has it.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
+use crate::fleet::Found;
+use crate::gateway::reading::may_change;
+use crate::gateway::receipts::{Call, Matched, Outcome, Receipt, Receipts, payload_hash};
+use crate::gateway::waiting::key;
 use crate::gateway::words::{Interaction, Mode, WhenBusy, WorkspaceKind};
-use crate::gateway::{Caller, Gateway, ToolError};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError};
+use crate::lifecycle::ThreadState;
+use crate::machine::Thread;
+use crate::protocol::RunId;
 
 /// What to run, and where.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -101,10 +110,198 @@ pub struct DispatchAnswer {
     pub notes: Vec<String>,
 }
 
-#[allow(clippy::todo, clippy::unused_async, unused_variables, reason = "stand-in bodies")]
 impl Gateway {
     /// Starts or continues a thread. The work goes on in its own task when the returned future is dropped.
     pub async fn dispatch(self: &Arc<Self>, caller: &Caller, args: DispatchArgs) -> Result<DispatchAnswer, ToolError> {
-        todo!()
+        may_change(caller, "the dispatch")?;
+        check(&args)?;
+        let (gateway, caller) = (Arc::clone(self), caller.clone());
+        self.in_own_task(async move { gateway.dispatch_here(&caller, &args).await })
+            .await
     }
+
+    async fn dispatch_here(&self, caller: &Caller, args: &DispatchArgs) -> Result<DispatchAnswer, ToolError> {
+        let found = self
+            .receipts()
+            .find(&call_of(caller, args), Instant::now())
+            .map_err(|_| other_arguments(args))?;
+        if let Some((receipt, matched)) = found {
+            // Held while an equal call works on it: what becomes of that one is the answer.
+            let outcome = receipt.progress.lock().await.outcome.clone();
+            if let Outcome::Started { .. } = outcome {
+                let found = self.find_thread(caller, &receipt.thread.0).await?;
+                return self.existing(caller, args, &found, &receipt, matched).await;
+            }
+            if matched == Matched::Implicit {
+                // The same ids: should T3 have it after all, it is found and not started twice.
+                let again = DispatchArgs {
+                    request_id: Some(receipt.intent.request.clone()),
+                    ..args.clone()
+                };
+                let answer = self.route(caller, &again).await?;
+                return Ok(DispatchAnswer {
+                    matched: answer.existing.map(|_| matched.as_str().to_owned()),
+                    ..answer
+                });
+            }
+        }
+        self.route(caller, args).await
+    }
+
+    async fn route(&self, caller: &Caller, args: &DispatchArgs) -> Result<DispatchAnswer, ToolError> {
+        match &args.thread_id {
+            Some(thread) => self.continue_thread(caller, args, thread).await,
+            None => self.launch(caller, args).await,
+        }
+    }
+
+    pub(super) fn receipts(&self) -> MutexGuard<'_, Receipts> {
+        // Nothing is half done under this lock.
+        self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer for a run that this call started.
+    pub(super) async fn started(
+        &self,
+        caller: &Caller,
+        args: &DispatchArgs,
+        found: &Found,
+        receipt: &Receipt,
+        notes: &mut Vec<String>,
+    ) -> Result<DispatchAnswer, ToolError> {
+        let message = receipt.intent.message();
+        let previous = self
+            .memory
+            .remember(&caller.client, &key(found), message.clone(), caller.origin.as_deref());
+        let shown = self.run_of(found, &message).await;
+        let (thread, run) = match shown {
+            Ok((thread, run)) => {
+                receipt.progress.lock().await.outcome = Outcome::Started { run: run.clone() };
+                (Some(thread), run)
+            }
+            Err(error) => {
+                notes.push(format!(
+                    "T3 has it, but has not shown the run yet: {error}. Call t3_wait."
+                ));
+                (None, None)
+            }
+        };
+        if args.watch == Some(true) {
+            notes.push("Events are not delivered by this gateway: call t3_wait to learn how it ends.".to_owned());
+        }
+        Ok(DispatchAnswer {
+            previous_origin: previous,
+            notes: std::mem::take(notes),
+            ..self.answer_of(found, thread.as_deref(), run)
+        })
+    }
+
+    /// The answer for a run that an earlier call started, once T3 has shown that it is the same work.
+    pub(super) async fn existing(
+        &self,
+        caller: &Caller,
+        args: &DispatchArgs,
+        found: &Found,
+        receipt: &Receipt,
+        matched: Matched,
+    ) -> Result<DispatchAnswer, ToolError> {
+        let message = receipt.intent.message();
+        let (thread, run) = self
+            .run_of(found, &message)
+            .await
+            .map_err(|error| ToolError::from_machine(found.member.name(), &error))?;
+        let run = match run {
+            Some(run) => Some(run),
+            // Too long ago for what T3 shows of the thread at once.
+            None => receipt.run().await,
+        };
+        let standing = self.standing(&found.member, &thread);
+        let same_text = standing.text_of(&message).is_none_or(|text| text == args.prompt);
+        let same_project = match &args.project {
+            Some(name) => found.member.find_project(&caller.limits, name)?.id == thread.head.project,
+            None => true,
+        };
+        if !same_text || !same_project {
+            return Err(other_arguments(args));
+        }
+        if self.memory.dispatched(&caller.client, &key(found)).is_none() {
+            self.memory
+                .remember(&caller.client, &key(found), message, caller.origin.as_deref());
+        }
+        Ok(DispatchAnswer {
+            existing: Some(true),
+            matched: Some(matched.as_str().to_owned()),
+            ..self.answer_of(found, Some(&thread), run)
+        })
+    }
+
+    fn answer_of(&self, found: &Found, thread: Option<&Thread>, run: Option<RunId>) -> DispatchAnswer {
+        let head = thread.map(|thread| &thread.head);
+        let of_run = thread.and_then(|thread| {
+            let id = run.as_ref()?;
+            thread.models.iter().find(|(run, _)| run == id).map(|(_, model)| model)
+        });
+        let model = of_run.or(head.map(|head| &head.model));
+        let worktree = head.and_then(|head| head.worktree.clone());
+        DispatchAnswer {
+            thread_id: found.id.to_string(),
+            run_id: run.as_ref().map(ToString::to_string),
+            machine: found.member.name().to_owned(),
+            project: found.project.title.clone(),
+            path: worktree.unwrap_or_else(|| found.project.workspace_root.clone()),
+            title: head.map(|head| head.title.clone()).unwrap_or_default(),
+            model: model.map(ToString::to_string).unwrap_or_default(),
+            runtime_mode: head.map(|head| head.runtime_mode.clone()).unwrap_or_default(),
+            state: thread
+                .map_or(ThreadState::Starting, |thread| {
+                    self.standing(&found.member, thread).state()
+                })
+                .as_str()
+                .to_owned(),
+            // Nothing delivers events yet: to promise one would leave the caller waiting for ever.
+            watch: false,
+            existing: None,
+            matched: None,
+            previous_origin: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// The call, as the receipts know it.
+pub(super) fn call_of<'a>(caller: &'a Caller, args: &'a DispatchArgs) -> Call<'a> {
+    Call {
+        client: &caller.client,
+        request_id: args.request_id.as_deref(),
+        hash: payload_hash(args),
+        delivery: &caller.delivery,
+    }
+}
+
+/// The request of a call that names none.
+pub(super) fn fresh_request() -> String {
+    Uuid::new_v4().to_string()
+}
+
+/// The request id was used for something else.
+pub(super) fn other_arguments(args: &DispatchArgs) -> ToolError {
+    ToolError::new(
+        ErrorCode::InvalidRequest,
+        format!(
+            "The request_id `{}` was used before with other arguments; nothing was started.",
+            args.request_id.as_deref().unwrap_or_default()
+        ),
+    )
+    .hint("Repeat the first call exactly, or use another request_id for other work.")
+}
+
+fn check(args: &DispatchArgs) -> Result<(), ToolError> {
+    let invalid = |message: &str| Err(ToolError::new(ErrorCode::InvalidRequest, message));
+    if args.prompt.trim().is_empty() {
+        return invalid("prompt is empty: T3 would start a run that fails.");
+    }
+    if args.request_id.as_deref().is_some_and(str::is_empty) {
+        return invalid("request_id is empty: leave it out, or pass a string of your own.");
+    }
+    Ok(())
 }

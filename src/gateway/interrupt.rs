@@ -5,8 +5,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::Found;
+use crate::gateway::reading::{deleted, may_change};
+use crate::gateway::standing::Standing;
 use crate::gateway::words::QueueAfter;
-use crate::gateway::{Caller, Gateway, ToolError};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids};
+use crate::lifecycle::{RunFacts, RunState, ThreadState};
+use crate::protocol::RunId;
 
 /// What to stop.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -36,7 +41,12 @@ pub struct InterruptAnswer {
     pub next_run: Option<String>,
 }
 
-#[allow(clippy::todo, clippy::unused_async, unused_variables, reason = "stand-in bodies")]
+/// The state of a run that T3 still works on ending.
+const INTERRUPTING: &str = "interrupting";
+
+/// T3's words for a run that has ended, or has not begun.
+const NOT_INTERRUPTIBLE: [&str; 2] = ["not interruptible", "was not found"];
+
 impl Gateway {
     /// Interrupts a run. The work goes on in its own task when the returned future is dropped.
     pub async fn interrupt(
@@ -44,6 +54,119 @@ impl Gateway {
         caller: &Caller,
         args: InterruptArgs,
     ) -> Result<InterruptAnswer, ToolError> {
-        todo!()
+        may_change(caller, "the interrupt")?;
+        let (gateway, caller) = (Arc::clone(self), caller.clone());
+        self.in_own_task(async move { gateway.interrupt_here(&caller, &args).await })
+            .await
     }
+
+    async fn interrupt_here(&self, caller: &Caller, args: &InterruptArgs) -> Result<InterruptAnswer, ToolError> {
+        let found = self.find_thread(caller, &args.thread_id).await?;
+        let thread = self.read(&found).await?;
+        let standing = self.standing(&found.member, &thread);
+        if standing.state() == ThreadState::Gone {
+            return Err(deleted(&found));
+        }
+        let run = choose(&standing, &found, args.run_id.as_deref())?;
+        let (machine, hold) = (
+            &found.member.machine,
+            args.queue.unwrap_or_default() == QueueAfter::Hold,
+        );
+        let command = ids::fresh_command();
+        let sent = match standing.run_state(run) {
+            RunState::Queued => machine.cancel_queued(&command, &found.id, &run.id).await,
+            RunState::Starting | RunState::Running => machine.interrupt(&command, &found.id, &run.id, hold).await,
+            RunState::Unseen
+            | RunState::Finishing
+            | RunState::Completed
+            | RunState::Unconfirmed
+            | RunState::Interrupted
+            | RunState::Failed
+            | RunState::Cancelled
+            | RunState::RolledBack
+            | RunState::NeverStarted
+            | RunState::HandedOver
+            | RunState::Gone
+            | RunState::NotVisible => return Err(not_interruptible(&standing, &found, run)),
+        };
+        sent.map_err(|error| {
+            let name = found.member.name();
+            ToolError::refused_as(name, &error, ErrorCode::ThreadNotInterruptible, &NOT_INTERRUPTIBLE)
+                .with("run_id", run.id.to_string())
+        })?;
+        let ended = |standing: &Standing<'_>| {
+            standing
+                .run(&run.id)
+                .is_some_and(|run| standing.run_state(run).is_ended())
+        };
+        let shown = self.read_until(&found.member, &found.id, ended).await;
+        let mut answer = InterruptAnswer {
+            thread_id: found.id.to_string(),
+            machine: found.member.name().to_owned(),
+            state: INTERRUPTING.to_owned(),
+            next_run: None,
+        };
+        if let Ok((thread, true)) = shown {
+            let standing = self.standing(&found.member, &thread);
+            if let Some(run) = standing.run(&run.id) {
+                standing.run_state(run).as_str().clone_into(&mut answer.state);
+            }
+            answer.next_run = next_run(&standing, &run.id).map(ToString::to_string);
+        }
+        Ok(answer)
+    }
+}
+
+/// The run that is meant: the named one, wherever its work went, else the one at work, else the first that waits.
+fn choose<'a>(standing: &Standing<'a>, found: &Found, named: Option<&str>) -> Result<&'a RunFacts, ToolError> {
+    if let Some(named) = named {
+        let run = standing.run(&RunId(named.to_owned())).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::InvalidRequest,
+                format!("The thread {} has no run `{named}`.", found.id),
+            )
+            .hint("Leave run_id out to stop the active run; t3_thread shows the runs that wait.")
+        })?;
+        return Ok(standing.last_successor(run));
+    }
+    let status = &standing.status;
+    status
+        .active
+        .as_ref()
+        .or(status.queue.first())
+        .and_then(|id| standing.run(id))
+        .ok_or_else(|| {
+            let state = standing.state().as_str();
+            ToolError::new(
+                ErrorCode::ThreadNotInterruptible,
+                format!(
+                    "The thread {} is {state}: nothing runs that could be stopped.",
+                    found.id
+                ),
+            )
+            .with("state", state)
+        })
+}
+
+fn not_interruptible(standing: &Standing<'_>, found: &Found, run: &RunFacts) -> ToolError {
+    let state = standing.run_state(run);
+    let message = if state == RunState::Finishing {
+        format!("The run {} of {} is over and only finishes.", run.id, found.id)
+    } else {
+        format!("The run {} of {} is {} already.", run.id, found.id, state.as_str())
+    };
+    ToolError::new(ErrorCode::ThreadNotInterruptible, message)
+        .hint("Read its result with t3_thread.")
+        .with("state", state.as_str())
+        .with("run_id", run.id.to_string())
+}
+
+/// The run that goes on instead: what works now, else what T3 starts next. Nothing, where it holds the queue.
+fn next_run<'a>(standing: &'a Standing<'_>, ended: &RunId) -> Option<&'a RunId> {
+    let waits = standing
+        .status
+        .queue
+        .iter()
+        .find(|id| standing.run(id).is_some_and(|run| !run.queue_held));
+    standing.status.active.as_ref().filter(|id| *id != ended).or(waits)
 }

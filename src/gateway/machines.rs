@@ -1,9 +1,12 @@
 //! `t3_machines`: every configured machine, from memory; delayed by none of them.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::Member;
 use crate::gateway::{Caller, Gateway, ToolError};
+use crate::machine::{MachineError, MachineStatus};
 
 /// No arguments.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -57,10 +60,62 @@ pub struct CredentialView {
     pub days_left: Option<i64>,
 }
 
-#[allow(clippy::todo, clippy::unused_async, unused_variables, reason = "stand-in bodies")]
+/// A credential that ends sooner is worth a word.
+const EXPIRING_SOON_DAYS: i64 = 14;
+
 impl Gateway {
     /// Every configured machine that the caller may use, from memory.
+    #[allow(
+        clippy::needless_pass_by_value,
+        clippy::unnecessary_wraps,
+        reason = "every tool is called alike"
+    )]
     pub fn machines(&self, caller: &Caller, _args: MachinesArgs) -> Result<MachinesAnswer, ToolError> {
-        todo!()
+        let now = Timestamp::now();
+        let machines = self
+            .fleet
+            .visible(&caller.limits)
+            .map(|member| view(member, caller, now))
+            .collect();
+        Ok(MachinesAnswer { machines })
+    }
+}
+
+fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
+    let status = member.machine.status();
+    let patterns = caller.limits.projects.as_ref().unwrap_or(&member.rules.projects);
+    let error = status.error.as_ref().filter(|_| !status.online);
+    MachineView {
+        name: member.name().to_owned(),
+        url: member.machine.url().to_string(),
+        projects: patterns.as_written().to_vec(),
+        online: status.online,
+        credential: credential(&status, now),
+        label: status.label,
+        version: status.version,
+        protocol: status.protocol,
+        os: status.os,
+        error: error.map(|error| {
+            let said = ToolError::from_machine(member.name(), error);
+            format!("{}: {}", said.code, said.message)
+        }),
+    }
+}
+
+fn credential(status: &MachineStatus, now: Timestamp) -> CredentialView {
+    let days_left = status
+        .expires_at
+        .map(|ends| ends.duration_since(now).as_hours().div_euclid(24));
+    let state = match (&status.error, days_left) {
+        (Some(MachineError::NeedsPairing { .. }), _) => "needs_pairing",
+        (_, Some(days)) if days < 0 => "expired",
+        (_, Some(days)) if days < EXPIRING_SOON_DAYS => "expiring_soon",
+        (_, Some(_)) => "ok",
+        (_, None) if status.online => "ok",
+        (_, None) => "unknown",
+    };
+    CredentialView {
+        state: state.to_owned(),
+        days_left,
     }
 }

@@ -6,13 +6,17 @@
 mod answer;
 mod answers;
 mod bounded;
+mod budget;
 mod caller;
+mod compose;
+mod continue_;
 mod delivery;
 mod dispatch;
 mod error;
 mod faults;
 mod ids;
 mod interrupt;
+mod launch;
 mod machines;
 mod memory;
 mod model;
@@ -20,20 +24,27 @@ mod modes;
 mod places;
 mod progress;
 mod projects;
+mod reading;
 mod receipts;
+mod running;
+mod standing;
 mod text;
 mod thread;
+mod verdict;
 mod view;
 mod wait;
+mod waiting;
 mod words;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::fleet::Fleet;
+use crate::gateway::memory::Memory;
+use crate::gateway::receipts::Receipts;
 
 pub use answer::{AnswerAnswer, AnswerArgs};
 pub use caller::Caller;
@@ -74,6 +85,8 @@ pub struct Gateway {
     settings: GatewaySettings,
     stop: CancellationToken,
     tasks: TaskTracker,
+    receipts: Mutex<Receipts>,
+    memory: Memory,
 }
 
 impl Gateway {
@@ -84,6 +97,8 @@ impl Gateway {
             settings,
             stop,
             tasks: TaskTracker::new(),
+            receipts: Mutex::new(Receipts::new()),
+            memory: Memory::new(),
         })
     }
 

@@ -183,6 +183,14 @@ impl Receipts {
 }
 
 impl Receipt {
+    /// The run that it started, once it was seen.
+    pub(super) async fn run(&self) -> Option<RunId> {
+        match &self.progress.lock().await.outcome {
+            Outcome::Started { run } => run.clone(),
+            Outcome::NotStarted | Outcome::Unknown => None,
+        }
+    }
+
     /// Its outcome is not known: an equal call may ask for it, however this answer is delivered.
     pub(super) fn mark_unknown(&self, now: Instant) {
         self.loss().unknown_since = Some(now);

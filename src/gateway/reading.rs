@@ -1,0 +1,93 @@
+//! What the tools share: finding a thread for a caller, reading it, telling what it is doing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::fleet::{Found, Member};
+use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::standing::Standing;
+use crate::gateway::{Caller, Gateway};
+use crate::lifecycle::RunState;
+use crate::machine::Thread;
+use crate::protocol::{RunId, ThreadId};
+
+impl Gateway {
+    /// The thread, if it exists for the caller.
+    pub(super) async fn find_thread(&self, caller: &Caller, id: &str) -> Result<Found, ToolError> {
+        let id = ThreadId(id.to_owned());
+        Ok(self.fleet.find_thread(&caller.limits, &id).await?)
+    }
+
+    /// Its content.
+    pub(super) async fn read(&self, found: &Found) -> Result<Arc<Thread>, ToolError> {
+        found
+            .member
+            .machine
+            .read_thread(&found.id)
+            .await
+            .map_err(|error| ToolError::from_machine(found.member.name(), &error))
+    }
+
+    /// What a thread that was read is doing. Runs that have been finishing for too long count as completed.
+    pub(super) fn standing<'a>(&self, member: &Member, thread: &'a Thread) -> Standing<'a> {
+        let timed_out = self.finished_too_long(member, thread);
+        Standing::of(thread, timed_out)
+    }
+
+    fn finished_too_long(&self, member: &Member, thread: &Thread) -> Vec<RunId> {
+        let at_face_value = Standing::of(thread, Vec::new());
+        let silent_for = Timestamp::now().duration_since(thread.updated_at);
+        thread
+            .facts
+            .runs
+            .iter()
+            .filter(|run| at_face_value.run_state(run) == RunState::Finishing)
+            .filter(|run| {
+                // The machine's clock may be off, and we may not have looked before: either way of knowing is enough.
+                let now = Instant::now();
+                let since = self.memory.finishing_since(member.name(), &run.id, now);
+                now.saturating_duration_since(since) >= self.settings.finish_timeout
+                    || silent_for.unsigned_abs() >= self.settings.finish_timeout && silent_for.is_positive()
+            })
+            .map(|run| run.id.clone())
+            .collect()
+    }
+
+    /// Runs a change in a task of its own: a caller that hangs up does not stop it half way. A panic in it is an answer too.
+    pub(super) async fn in_own_task<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, ToolError>> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        self.tasks.spawn(work).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a call ended without an answer");
+            Err(ToolError::new(
+                ErrorCode::Internal,
+                "The gateway failed inside this call; what it did before may have taken effect.",
+            )
+            .hint("Read the thread (t3_thread) before you repeat it, and tell the operator."))
+        })
+    }
+}
+
+/// Refuses a caller that may only read.
+pub(super) fn may_change(caller: &Caller, what: &str) -> Result<(), ToolError> {
+    if caller.limits.read_only {
+        return Err(ToolError::new(
+            ErrorCode::InsufficientScope,
+            format!("The client `{}` may only read; {what} was not done.", caller.client),
+        )
+        .hint("The operator can lift read_only for it."));
+    }
+    Ok(())
+}
+
+/// A thread that was deleted.
+pub(super) fn deleted(found: &Found) -> ToolError {
+    ToolError::new(
+        ErrorCode::ThreadNotFound,
+        format!("The thread {} on {} was deleted.", found.id, found.member.name()),
+    )
+    .hint("Start a new thread with t3_dispatch.")
+}
