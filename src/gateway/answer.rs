@@ -145,14 +145,17 @@ fn choose<'a>(standing: &'a Standing<'_>, found: &Found, args: &AnswerArgs) -> R
             .with("valid", ids)
         });
     }
-    // What can reach nobody any more is no candidate while there is another.
-    let live: Vec<&Pending> = pending
+    // What holds nothing and can reach nobody is no candidate while there is another.
+    let mut candidates: Vec<&Pending> = pending
         .iter()
-        .filter(|request| request.capability != Capability::NotResumable)
+        .filter(|request| request.answerable || request.holds)
         .collect();
-    match (live.as_slice(), pending.as_slice()) {
-        ([only], _) | ([], [only]) => Ok(only),
-        ([], []) => Err(ToolError::new(
+    if candidates.is_empty() {
+        candidates = pending.iter().collect();
+    }
+    match candidates.as_slice() {
+        [only] => Ok(only),
+        [] => Err(ToolError::new(
             ErrorCode::RequestNotFound,
             format!(
                 "The thread {} waits for no answer; it is {}.",
