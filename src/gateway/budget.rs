@@ -281,3 +281,7 @@ fn how_many<'a, T: Serialize + 'a>(entries: impl Iterator<Item = &'a T>, excess:
     }
     count
 }
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

@@ -393,3 +393,7 @@ fn failure(standing: &Standing<'_>, run: &RunFacts) -> Option<FailureView> {
             resets_at: resets_at.clone(),
         })
 }
+
+#[cfg(test)]
+#[path = "compose_tests.rs"]
+mod tests;

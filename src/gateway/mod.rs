@@ -27,6 +27,8 @@ mod projects;
 mod reading;
 mod receipts;
 mod running;
+#[cfg(test)]
+mod samples;
 mod standing;
 mod text;
 mod thread;

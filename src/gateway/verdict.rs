@@ -109,3 +109,7 @@ fn of_thread(standing: &Standing<'_>, quiet: bool) -> Verdict {
     }
     Verdict::Done(standing.status.run.clone())
 }
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;

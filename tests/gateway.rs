@@ -1,0 +1,15 @@
+//! The gateway end to end: what a caller may do, against a simulated T3 on a real socket.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
+
+#[path = "gateway/asking.rs"]
+mod asking;
+#[path = "gateway/dispatching.rs"]
+mod dispatching;
+#[path = "gateway/retries.rs"]
+mod retries;
+#[path = "gateway/several.rs"]
+mod several;
+#[path = "gateway/support.rs"]
+mod support;
+#[path = "gateway/waiting.rs"]
+mod waiting;

@@ -1,0 +1,292 @@
+//! Several machines, hidden projects, limited clients.
+
+use std::time::{Duration, Instant};
+
+use t3code_mcp::fleet::{Limits, Patterns};
+use t3code_mcp::gateway::{
+    AnswerArgs, DispatchArgs, ErrorCode, GatewaySettings, InterruptArgs, ProjectsArgs, ThreadArgs, WhenBusy,
+};
+
+use crate::support::*;
+
+/// An address that refuses connections.
+fn nowhere() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn a_machine_that_is_down_fails_no_call_about_others() {
+    let simulator = simulator().await;
+    let machines = vec![
+        (settings("mac", &simulator.url()), rules(&["*"])),
+        (settings("away", &nowhere()), rules(&["*"])),
+    ];
+    let house = house_of(machines, GatewaySettings::default());
+    let shown = house
+        .gateway
+        .projects(&caller(), ProjectsArgs::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        shown.projects.iter().map(|p| p.machine.as_str()).collect::<Vec<_>>(),
+        ["mac"]
+    );
+    assert_eq!(
+        shown.unreachable.iter().map(|u| u.machine.as_str()).collect::<Vec<_>>(),
+        ["away"]
+    );
+
+    let on_mac = DispatchArgs {
+        machine: Some("mac".to_owned()),
+        ..prompt("say one")
+    };
+    let started = house.dispatch(on_mac).await.unwrap();
+    assert_eq!(report(&house.ended(&started.thread_id).await), "one");
+    // An unknown thread may be on the machine that does not answer.
+    let args = ThreadArgs {
+        thread_id: "unknown".to_owned(),
+        turns: None,
+    };
+    let error = house.gateway.thread(&caller(), args).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.extra["machine"].as_str()),
+        (ErrorCode::MachineUnreachable, Some("away"))
+    );
+    let machines = house.gateway.machines(&caller(), Default::default()).unwrap().machines;
+    assert_eq!(
+        machines
+            .iter()
+            .map(|m| (m.online, m.error.is_some()))
+            .collect::<Vec<_>>(),
+        [(true, false), (false, true)]
+    );
+}
+
+#[tokio::test]
+async fn a_machine_that_hangs_delays_no_call_about_others() {
+    let (good, hangs) = (simulator().await, simulator().await);
+    hangs.faults().hang(true);
+    let machines = vec![
+        (settings("mac", &good.url()), rules(&["*"])),
+        (settings("slow", &hangs.url()), rules(&["*"])),
+    ];
+    let house = house_of(machines, GatewaySettings::default());
+    let on_mac = DispatchArgs {
+        machine: Some("mac".to_owned()),
+        ..prompt("say one")
+    };
+    // Far less than the machine's own timeouts: nobody waited for it.
+    let begun = Instant::now();
+    let started = house.dispatch(on_mac).await.unwrap();
+    house.ended(&started.thread_id).await;
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    let shown = house
+        .gateway
+        .projects(&caller(), ProjectsArgs::default())
+        .await
+        .unwrap();
+    assert_eq!((shown.projects.len(), shown.unreachable.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn of_several_machines_one_has_to_be_named() {
+    let (a, b) = (simulator().await, simulator().await);
+    let machines = vec![
+        (settings("a", &a.url()), rules(&["*"])),
+        (settings("b", &b.url()), rules(&["*"])),
+    ];
+    let house = house_of(machines, GatewaySettings::default());
+    assert_eq!(
+        code(house.dispatch(prompt("say x")).await),
+        Some(ErrorCode::InvalidRequest)
+    );
+    let unknown = DispatchArgs {
+        machine: Some("c".to_owned()),
+        ..prompt("say x")
+    };
+    let error = house.dispatch(unknown).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.extra["valid"][1].as_str()),
+        (ErrorCode::UnknownMachine, Some("b"))
+    );
+    // A thread is found on whichever has it.
+    let on_b = DispatchArgs {
+        machine: Some("b".to_owned()),
+        ..prompt("say on b")
+    };
+    let started = house.dispatch(on_b).await.unwrap();
+    assert_eq!(house.ended(&started.thread_id).await.machine, "b");
+}
+
+#[tokio::test]
+async fn what_is_hidden_answers_like_what_is_not_there_in_every_tool() {
+    let simulator = simulator().await;
+    let open = house(&simulator);
+    let thread = open.start("sleep 20").await.thread_id;
+    for (house, caller) in [
+        (house_with(&simulator, rules(&["other-*"])), caller()),
+        (
+            house_with(&simulator, rules(&["*"])),
+            limited(Limits {
+                projects: Some(Patterns::new(["other-*"]).unwrap()),
+                ..Limits::default()
+            }),
+        ),
+    ] {
+        let gateway = &house.gateway;
+        assert!(
+            gateway
+                .projects(&caller, ProjectsArgs::default())
+                .await
+                .unwrap()
+                .projects
+                .is_empty()
+        );
+        let answers = |id: &str| {
+            let (gateway, caller, id) = (gateway.clone(), caller.clone(), id.to_owned());
+            async move {
+                let said = [
+                    gateway
+                        .thread(
+                            &caller,
+                            ThreadArgs {
+                                thread_id: id.clone(),
+                                turns: None,
+                            },
+                        )
+                        .await
+                        .unwrap_err(),
+                    gateway.wait(&caller, wait_for(&id), None).await.unwrap_err(),
+                    gateway
+                        .dispatch(&caller, more(&id, "say x", WhenBusy::Queue))
+                        .await
+                        .unwrap_err(),
+                    gateway
+                        .interrupt(
+                            &caller,
+                            InterruptArgs {
+                                thread_id: id.clone(),
+                                ..Default::default()
+                            },
+                        )
+                        .await
+                        .unwrap_err(),
+                    gateway
+                        .answer(
+                            &caller,
+                            AnswerArgs {
+                                thread_id: id.clone(),
+                                decision: Some("accept".to_owned()),
+                                ..Default::default()
+                            },
+                        )
+                        .await
+                        .unwrap_err(),
+                ];
+                said.map(|error| (error.code, error.message.replace(&id, "ID"), error.hint))
+            }
+        };
+        assert_eq!(answers(&thread).await, answers("unknown").await);
+        let project = |name: &str| {
+            let (gateway, caller, args) = (
+                gateway.clone(),
+                caller.clone(),
+                DispatchArgs {
+                    project: Some(name.to_owned()),
+                    ..prompt("say x")
+                },
+            );
+            let name = name.to_owned();
+            async move {
+                let error = gateway.dispatch(&caller, args).await.unwrap_err();
+                (error.code, error.message.replace(&name, "NAME"), error.hint)
+            }
+        };
+        assert_eq!(project("t3-smoke").await, project("unknown").await);
+    }
+    assert_eq!(simulator.runs().len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_may_only_read_changes_nothing() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let thread = house.start("sleep 20").await.thread_id;
+    let reader = limited(Limits {
+        read_only: true,
+        ..Limits::default()
+    });
+    let gateway = &house.gateway;
+    let stopped = gateway
+        .interrupt(
+            &reader,
+            InterruptArgs {
+                thread_id: thread.clone(),
+                ..Default::default()
+            },
+        )
+        .await;
+    let answered = gateway
+        .answer(
+            &reader,
+            AnswerArgs {
+                thread_id: thread.clone(),
+                decision: Some("accept".to_owned()),
+                ..Default::default()
+            },
+        )
+        .await;
+    let dispatched = gateway.dispatch(&reader, prompt("say x")).await;
+    assert_eq!(
+        [code(stopped), code(answered), code(dispatched)],
+        [Some(ErrorCode::InsufficientScope); 3]
+    );
+    assert!(
+        gateway
+            .thread(
+                &reader,
+                ThreadArgs {
+                    thread_id: thread,
+                    turns: None
+                }
+            )
+            .await
+            .is_ok()
+    );
+}
+
+#[tokio::test]
+async fn a_machine_that_a_client_may_not_use_does_not_exist_for_it() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let thread = house.start("say one").await.thread_id;
+    let elsewhere = limited(Limits {
+        machines: Some(vec!["other".to_owned()]),
+        ..Limits::default()
+    });
+    assert!(
+        house
+            .gateway
+            .machines(&elsewhere, Default::default())
+            .unwrap()
+            .machines
+            .is_empty()
+    );
+    let on_mac = DispatchArgs {
+        machine: Some("mac".to_owned()),
+        ..prompt("say x")
+    };
+    assert_eq!(
+        code(house.gateway.dispatch(&elsewhere, on_mac).await),
+        Some(ErrorCode::UnknownMachine)
+    );
+    let args = ThreadArgs {
+        thread_id: thread,
+        turns: None,
+    };
+    assert_eq!(
+        code(house.gateway.thread(&elsewhere, args).await),
+        Some(ErrorCode::ThreadNotFound)
+    );
+}

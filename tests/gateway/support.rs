@@ -1,0 +1,201 @@
+//! A gateway over simulated machines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use t3code_mcp::fleet::{Fleet, Limits, Patterns, Rules};
+use t3code_mcp::gateway::{
+    AnswerArgs, Caller, DispatchAnswer, DispatchArgs, ErrorCode, Gateway, GatewaySettings, InterruptArgs, ThreadArgs,
+    ThreadView, ToolError, WaitAnswer, WaitArgs, WhenBusy,
+};
+use t3code_mcp::machine::MachineSettings;
+use t3code_mcp::simulator::{Simulator, SimulatorOptions};
+use tokio_util::sync::CancellationToken;
+
+/// Longer than anything takes; only a failure reaches it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub const FRAME_LIMIT: usize = 64 << 20;
+
+/// A gateway and its stop token.
+pub struct House {
+    pub gateway: Arc<Gateway>,
+    pub stop: CancellationToken,
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+pub async fn simulator() -> Simulator {
+    Simulator::start(SimulatorOptions::default()).await.unwrap()
+}
+
+pub fn rules(patterns: &[&str]) -> Rules {
+    Rules {
+        projects: Patterns::new(patterns.iter().copied()).unwrap(),
+        ..Rules::default()
+    }
+}
+
+pub fn settings(name: &str, url: &str) -> MachineSettings {
+    MachineSettings {
+        name: name.to_owned(),
+        url: url.parse().unwrap(),
+        token: Some("any".to_owned().into()),
+        ca_file: None,
+        frame_limit: FRAME_LIMIT,
+    }
+}
+
+/// A gateway over these machines.
+pub fn house_of(machines: Vec<(MachineSettings, Rules)>, gateway: GatewaySettings) -> House {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let stop = CancellationToken::new();
+    let fleet = Fleet::start(machines, &stop);
+    House {
+        gateway: Gateway::new(fleet, gateway, stop.clone()),
+        stop,
+    }
+}
+
+/// A gateway over one machine, `mac`, all of whose projects are allowed.
+pub fn house(simulator: &Simulator) -> House {
+    house_with(simulator, rules(&["*"]))
+}
+
+pub fn house_with(simulator: &Simulator, rules: Rules) -> House {
+    house_of(
+        vec![(settings("mac", &simulator.url()), rules)],
+        GatewaySettings::default(),
+    )
+}
+
+pub fn caller() -> Caller {
+    Caller::named("tester")
+}
+
+pub fn limited(limits: Limits) -> Caller {
+    Caller { limits, ..caller() }
+}
+
+pub fn prompt(text: &str) -> DispatchArgs {
+    DispatchArgs {
+        prompt: text.to_owned(),
+        project: Some("t3-smoke".to_owned()),
+        model: Some("codex/gpt-5".to_owned()),
+        ..DispatchArgs::default()
+    }
+}
+
+pub fn more(thread: &str, text: &str, when_busy: WhenBusy) -> DispatchArgs {
+    DispatchArgs {
+        prompt: text.to_owned(),
+        thread_id: Some(thread.to_owned()),
+        when_busy: Some(when_busy),
+        ..DispatchArgs::default()
+    }
+}
+
+impl House {
+    pub async fn dispatch(&self, args: DispatchArgs) -> Result<DispatchAnswer, ToolError> {
+        let caller = caller();
+        let answer = self.gateway.dispatch(&caller, args).await;
+        caller.delivery.answered();
+        answer
+    }
+
+    pub async fn start(&self, text: &str) -> DispatchAnswer {
+        self.dispatch(prompt(text)).await.unwrap()
+    }
+
+    pub async fn view(&self, thread: &str) -> ThreadView {
+        let args = ThreadArgs {
+            thread_id: thread.to_owned(),
+            turns: None,
+        };
+        self.gateway.thread(&caller(), args).await.unwrap()
+    }
+
+    pub async fn wait(&self, args: WaitArgs) -> Result<WaitAnswer, ToolError> {
+        tokio::time::timeout(PATIENCE, self.gateway.wait(&caller(), args, None))
+            .await
+            .expect("the wait comes to its end")
+    }
+
+    /// Waits for the thread's end and returns its view.
+    pub async fn ended(&self, thread: &str) -> ThreadView {
+        self.wait(wait_for(thread)).await.unwrap().thread.unwrap()
+    }
+
+    /// Reads the thread until it shows what is waited for.
+    pub async fn until(&self, thread: &str, shows: impl Fn(&ThreadView) -> bool) -> ThreadView {
+        let look = async {
+            loop {
+                let view = self.view(thread).await;
+                if shows(&view) {
+                    return view;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.expect("the thread shows it")
+    }
+
+    pub async fn answer(&self, args: AnswerArgs) -> Result<t3code_mcp::gateway::AnswerAnswer, ToolError> {
+        self.gateway.answer(&caller(), args).await
+    }
+
+    pub async fn interrupt(
+        &self,
+        thread: &str,
+        run: Option<&str>,
+    ) -> Result<t3code_mcp::gateway::InterruptAnswer, ToolError> {
+        let args = InterruptArgs {
+            thread_id: thread.to_owned(),
+            run_id: run.map(str::to_owned),
+            queue: None,
+        };
+        self.gateway.interrupt(&caller(), args).await
+    }
+}
+
+pub fn wait_for(thread: &str) -> WaitArgs {
+    WaitArgs {
+        thread_id: Some(thread.to_owned()),
+        timeout: Some(25),
+        ..WaitArgs::default()
+    }
+}
+
+/// The end of the report.
+pub fn report(view: &ThreadView) -> &str {
+    view.messages
+        .iter()
+        .rev()
+        .find(|message| message.role == "assistant")
+        .map_or("", |message| message.text.as_str())
+}
+
+pub fn map(value: &Value) -> Map<String, Value> {
+    value.as_object().cloned().unwrap()
+}
+
+pub fn code<T>(result: Result<T, ToolError>) -> Option<ErrorCode> {
+    result.err().map(|error| error.code)
+}
+
+/// Waits until something is so.
+pub async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let look = async {
+        while !so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look)
+        .await
+        .unwrap_or_else(|_| panic!("{what}"));
+}

@@ -1,0 +1,217 @@
+//! How waits end.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use t3code_mcp::gateway::{ErrorCode, GatewaySettings, ProgressSink, Tick, Until, WaitArgs, WhenBusy};
+
+use crate::support::*;
+
+#[derive(Default)]
+struct Beats(Mutex<Vec<Tick>>);
+
+impl ProgressSink for Beats {
+    fn tick(&self, tick: Tick) -> BoxFuture<'_, ()> {
+        self.0.lock().unwrap().push(tick);
+        Box::pin(async {})
+    }
+}
+
+fn impatient(simulator: &t3code_mcp::simulator::Simulator) -> House {
+    let settings_of_gateway = GatewaySettings {
+        wait_without_progress: Duration::from_millis(300),
+        ..GatewaySettings::default()
+    };
+    house_of(
+        vec![(settings("mac", &simulator.url()), rules(&["*"]))],
+        settings_of_gateway,
+    )
+}
+
+fn once(thread: &str) -> WaitArgs {
+    WaitArgs {
+        timeout: None,
+        ..wait_for(thread)
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_runs_out_is_no_error_and_says_not_to_start_again() {
+    let simulator = simulator().await;
+    let house = impatient(&simulator);
+    let started = house.start("sleep 20").await;
+    let waited = house.wait(once(&started.thread_id)).await.unwrap();
+    assert_eq!((waited.timed_out, waited.still_running), (true, true));
+    assert!(waited.note.unwrap().contains("do not start it again"));
+}
+
+#[tokio::test]
+async fn a_wait_for_what_rests_returns_at_once() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let started = house.start("say one").await;
+    house.ended(&started.thread_id).await;
+    let again = house.wait(wait_for(&started.thread_id)).await.unwrap();
+    assert_eq!((again.still_running, again.timed_out), (false, false));
+}
+
+#[tokio::test]
+async fn a_run_older_than_the_last_dispatch_is_never_told() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let first = house.start("say one").await;
+    house.ended(&first.thread_id).await;
+    for n in 0..5 {
+        let text = format!("say again {n}");
+        let next = house
+            .dispatch(more(&first.thread_id, &text, WhenBusy::Reject))
+            .await
+            .unwrap();
+        let view = house.ended(&first.thread_id).await;
+        assert_eq!(
+            (view.run.map(|run| run.id), view.state.as_str()),
+            (next.run_id, "completed")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_wait_for_a_named_run_ends_with_that_run() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let first = house.start("sleep 1").await;
+    house
+        .dispatch(more(&first.thread_id, "sleep 20", WhenBusy::Queue))
+        .await
+        .unwrap();
+    let args = WaitArgs {
+        run_id: first.run_id.clone(),
+        ..wait_for(&first.thread_id)
+    };
+    let view = house.wait(args).await.unwrap().thread.unwrap();
+    assert_eq!(
+        view.run.map(|run| (run.id, run.status)),
+        first.run_id.map(|id| (id, "completed".to_owned()))
+    );
+    let wrong = WaitArgs {
+        run_id: Some("nope".to_owned()),
+        ..wait_for(&first.thread_id)
+    };
+    assert_eq!(code(house.wait(wrong).await), Some(ErrorCode::InvalidRequest));
+}
+
+#[tokio::test]
+async fn of_several_threads_any_returns_with_the_first_and_all_with_the_last() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let slow = house.start("sleep 2").await.thread_id;
+    let fast = house.start("say fast").await.thread_id;
+    let both = |until| WaitArgs {
+        thread_ids: Some(vec![slow.clone(), fast.clone()]),
+        timeout: Some(25),
+        until: Some(until),
+        ..WaitArgs::default()
+    };
+    let any = house.wait(both(Until::Any)).await.unwrap();
+    assert_eq!((any.done, any.still_running), (Some(vec![fast.clone()]), true));
+    let all = house.wait(both(Until::All)).await.unwrap();
+    assert_eq!(
+        (all.done, all.still_running),
+        (Some(vec![slow.clone(), fast.clone()]), false)
+    );
+    assert_eq!(all.threads.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_refused() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let many = Some(vec!["x".to_owned(); 51]);
+    for args in [
+        WaitArgs::default(),
+        WaitArgs {
+            timeout: Some(4),
+            ..wait_for("x")
+        },
+        WaitArgs {
+            timeout: Some(3_601),
+            ..wait_for("x")
+        },
+        WaitArgs {
+            thread_ids: Some(vec![]),
+            ..WaitArgs::default()
+        },
+        WaitArgs {
+            thread_ids: many,
+            ..WaitArgs::default()
+        },
+        WaitArgs {
+            thread_ids: Some(vec!["y".to_owned()]),
+            ..wait_for("x")
+        },
+        WaitArgs {
+            thread_ids: Some(vec!["y".to_owned()]),
+            run_id: Some("r".to_owned()),
+            ..WaitArgs::default()
+        },
+    ] {
+        assert_eq!(code(house.wait(args).await), Some(ErrorCode::InvalidRequest));
+    }
+    assert_eq!(
+        code(house.wait(wait_for("nope")).await),
+        Some(ErrorCode::ThreadNotFound)
+    );
+}
+
+#[tokio::test]
+async fn a_wait_outlasts_a_machine_that_goes_away() {
+    let simulator = simulator().await;
+    let house = impatient(&simulator);
+    let started = house.start("sleep 3").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    simulator.stop().await;
+    eventually("the gateway notices", || {
+        !house.gateway.machines(&caller(), Default::default()).unwrap().machines[0].online
+    })
+    .await;
+    let away = house.wait(once(&started.thread_id)).await.unwrap();
+    assert!(away.still_running && away.thread.unwrap().unreachable_since.is_some());
+    let (waited, ()) = tokio::join!(house.wait(wait_for(&started.thread_id)), async {
+        simulator.resume().await.unwrap();
+    });
+    assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
+}
+
+#[tokio::test]
+async fn open_waits_are_answered_when_the_gateway_stops() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let started = house.start("sleep 20").await;
+    let beats = Beats::default();
+    let wait = house
+        .gateway
+        .wait(&caller(), wait_for(&started.thread_id), Some(&beats));
+    let (waited, ()) = tokio::join!(
+        async { tokio::time::timeout(PATIENCE, wait).await.unwrap().unwrap() },
+        async {
+            eventually("the first heartbeat comes at once", || {
+                !beats.0.lock().unwrap().is_empty()
+            })
+            .await;
+            house.stop.cancel();
+        }
+    );
+    assert_eq!((waited.still_running, waited.timed_out), (true, false));
+}
+
+#[tokio::test]
+async fn a_message_may_be_as_long_as_it_likes_and_the_answer_stays_within_its_size() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let started = house.start("big 300").await;
+    let waited = house.wait(wait_for(&started.thread_id)).await.unwrap();
+    let written = serde_json::to_string(&waited).unwrap();
+    assert!(written.chars().count() <= 24_000, "{}", written.chars().count());
+    assert!(waited.thread.unwrap().truncated.unwrap().final_message_chars.unwrap() > 200_000);
+}
