@@ -283,12 +283,7 @@ async fn what_rests_cannot_be_interrupted() {
 
 #[tokio::test]
 async fn a_held_queue_is_named_and_ends_a_wait() {
-    let simulator = t3code_mcp::simulator::Simulator::start(t3code_mcp::simulator::SimulatorOptions {
-        gate: true,
-        ..Default::default()
-    })
-    .await
-    .unwrap();
+    let simulator = newer_simulator().await;
     let house = house(&simulator);
     let first = house.start("sleep 20").await;
     let second = house

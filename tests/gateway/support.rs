@@ -34,6 +34,16 @@ pub async fn simulator() -> Simulator {
     Simulator::start(SimulatorOptions::default()).await.unwrap()
 }
 
+/// One that behaves as servers after the version gate do.
+pub async fn newer_simulator() -> Simulator {
+    Simulator::start(SimulatorOptions {
+        gate: true,
+        ..SimulatorOptions::default()
+    })
+    .await
+    .unwrap()
+}
+
 pub fn rules(patterns: &[&str]) -> Rules {
     Rules {
         projects: Patterns::new(patterns.iter().copied()).unwrap(),

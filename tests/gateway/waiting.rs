@@ -189,9 +189,8 @@ async fn open_waits_are_answered_when_the_gateway_stops() {
     let house = house(&simulator);
     let started = house.start("sleep 20").await;
     let beats = Beats::default();
-    let wait = house
-        .gateway
-        .wait(&caller(), wait_for(&started.thread_id), Some(&beats));
+    let caller = caller();
+    let wait = house.gateway.wait(&caller, wait_for(&started.thread_id), Some(&beats));
     let (waited, ()) = tokio::join!(
         async { tokio::time::timeout(PATIENCE, wait).await.unwrap().unwrap() },
         async {
