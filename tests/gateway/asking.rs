@@ -164,7 +164,9 @@ async fn a_request_of_a_session_that_is_gone_cannot_be_answered() {
     house.ended(&started.thread_id).await;
     simulator.restart().await.unwrap();
     house
-        .until(&started.thread_id, |view| view.pending.iter().all(|p| !p.answerable))
+        .until(&started.thread_id, |view| {
+            view.unreachable_since.is_none() && view.state == "cancelled"
+        })
         .await;
     let accept = AnswerArgs {
         answers: Some(map(&json!({"color": "Red"}))),
