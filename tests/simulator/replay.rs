@@ -35,17 +35,26 @@ fn lines(text: &str) -> Vec<Value> {
 /// What two rows of one thread must share to show the same state.
 fn state(row: &Value) -> Value {
     let row = &row["thread"];
-    json!([row["status"], row["activityRunStatus"], row["itemCount"], row["pendingRuntimeRequest"].is_null(), row["archivedAt"].is_null(),
-        row["title"], row["runtimeMode"], row["latestVisibleMessage"]["role"]])
+    json!([
+        row["status"],
+        row["activityRunStatus"],
+        row["itemCount"],
+        row["pendingRuntimeRequest"].is_null(),
+        row["archivedAt"].is_null(),
+        row["title"],
+        row["runtimeMode"],
+        row["latestVisibleMessage"]["role"]
+    ])
 }
 
 impl Replay {
     async fn start(smoke_project: bool) -> Self {
-        let options = SimulatorOptions {
+        let mut options = SimulatorOptions {
             token: Some(TOKEN.to_owned()),
             smoke_project,
             ..SimulatorOptions::default()
         };
+        options.model.folders.push("/home/dev/t3-smoke-two".to_owned());
         let simulator = Simulator::start(options).await.unwrap();
         let http = Http::new(&simulator, Some(TOKEN));
         let faults = simulator.faults();
@@ -82,7 +91,10 @@ impl Replay {
     /// Requests have random ids: the recorded one is replaced by ours in the same place of its thread.
     fn translate(&self, recorded: &[Value], frame: &Value) -> Value {
         let mut frame = frame.clone();
-        let Some(request) = frame["payload"]["requestId"].as_str().filter(|id| id.starts_with("runtime-request:provider:")) else {
+        let Some(request) = frame["payload"]["requestId"]
+            .as_str()
+            .filter(|id| id.starts_with("runtime-request:provider:"))
+        else {
             return frame;
         };
         let thread = frame["payload"]["threadId"].as_str().unwrap().to_owned();
@@ -124,7 +136,14 @@ impl Replay {
                     self.hold(&format!("{conn} row of {thread}"), &recorded, &row);
                     break;
                 }
-                self.read_chunk(&conn, &format!("{recorded} among {:?}", self.events[&key].iter().map(state).collect::<Vec<_>>())).await;
+                self.read_chunk(
+                    &conn,
+                    &format!(
+                        "{recorded} among {:?}",
+                        self.events[&key].iter().map(state).collect::<Vec<_>>()
+                    ),
+                )
+                .await;
             }
         }
     }
@@ -143,7 +162,9 @@ impl Replay {
             self.problems.push(format!("{conn}: {frame} instead of a chunk"));
             return;
         }
-        socket.send(&json!({"_tag": "Ack", "requestId": frame["requestId"]})).await;
+        socket
+            .send(&json!({"_tag": "Ack", "requestId": frame["requestId"]}))
+            .await;
         let key = format!("{conn}/{}", frame["requestId"].as_str().unwrap());
         let values = frame["values"].as_array().unwrap().clone();
         self.events.entry(key).or_default().extend(values);
@@ -192,7 +213,9 @@ impl Replay {
             }
             let key = format!("{conn}/{}", own["requestId"].as_str().unwrap());
             let socket = self.sockets.get_mut(conn).unwrap();
-            socket.send(&json!({"_tag": "Ack", "requestId": own["requestId"]})).await;
+            socket
+                .send(&json!({"_tag": "Ack", "requestId": own["requestId"]}))
+                .await;
             let values = own["values"].as_array().unwrap().clone();
             self.events.entry(key).or_default().extend(values);
         };
@@ -211,7 +234,7 @@ impl Replay {
             form["subject_token"] = self
                 .simulator
                 .faults()
-                .pairing_code(std::time::Duration::from_secs(60))
+                .pairing_code(std::time::Duration::from_mins(1))
                 .into();
         }
         let token = match request["headers"]["authorization"].as_str() {
@@ -228,17 +251,25 @@ impl Replay {
             call = call.json(&request["json"]);
         } else if let Some(form) = form.as_object() {
             let pairs = form.iter().map(|(key, value)| (key.as_str(), value.as_str().unwrap()));
-            let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
-            call = call.header("content-type", "application/x-www-form-urlencoded").body(body);
+            let body = url::form_urlencoded::Serializer::new(String::new())
+                .extend_pairs(pairs)
+                .finish();
+            call = call
+                .header("content-type", "application/x-www-form-urlencoded")
+                .body(body);
         }
         let answer = http.send(call).await;
         let place = format!("{method} {path} ({note})");
         if recorded["status"] != answer.status {
-            self.problems.push(format!("{place}: {} recorded {}", answer.status, recorded["status"]));
+            self.problems
+                .push(format!("{place}: {} recorded {}", answer.status, recorded["status"]));
         }
         for (name, value) in recorded["headers"].as_object().unwrap() {
             if answer.header(name) != value.as_str() {
-                self.problems.push(format!("{place}: {name} is {:?}, recorded {value}", answer.header(name)));
+                self.problems.push(format!(
+                    "{place}: {name} is {:?}, recorded {value}",
+                    answer.header(name)
+                ));
             }
         }
         self.hold(&place, &recorded["body"], &answer.body);
@@ -269,7 +300,10 @@ impl Replay {
             match (dir, kind) {
                 ("c2s", "http") => self.settle().await,
                 ("s2c", "http") => {
-                    let request = lines[..place].iter().rev().find(|line| line["kind"] == "http" && line["dir"] == "c2s");
+                    let request = lines[..place]
+                        .iter()
+                        .rev()
+                        .find(|line| line["kind"] == "http" && line["dir"] == "c2s");
                     let note = line["note"].as_str().unwrap_or_default().to_owned();
                     self.http(&note, &request.unwrap()["body"], body).await;
                 }
@@ -286,7 +320,11 @@ impl Replay {
                     }
                 }
                 ("c2s", "frame-binary") => {
-                    self.sockets.get_mut(conn).unwrap().send_binary(body.as_str().unwrap()).await;
+                    self.sockets
+                        .get_mut(conn)
+                        .unwrap()
+                        .send_binary(body.as_str().unwrap())
+                        .await;
                 }
                 ("s2c", "frame") => self.recorded_frame(conn, body).await,
                 ("s2c", "ws-closed") => {
@@ -301,7 +339,12 @@ impl Replay {
             }
         }
         self.problems.dedup();
-        assert!(self.problems.is_empty(), "{} differences:\n{}", self.problems.len(), self.problems.join("\n"));
+        assert!(
+            self.problems.is_empty(),
+            "{} differences:\n{}",
+            self.problems.len(),
+            self.problems.join("\n")
+        );
     }
 }
 
@@ -319,12 +362,18 @@ fn known_requests(recorded: &[Value]) -> HashMap<String, (String, usize)> {
     for line in recorded {
         for value in line["body"]["values"].as_array().into_iter().flatten() {
             if value["event"]["type"] == "runtime-request.updated" {
-                see(value["event"]["threadId"].as_str().unwrap(), value["event"]["payload"]["id"].as_str().unwrap());
+                see(
+                    value["event"]["threadId"].as_str().unwrap(),
+                    value["event"]["payload"]["id"].as_str().unwrap(),
+                );
             }
         }
         let projection = &line["body"]["body"]["projection"];
         for request in projection["runtimeRequests"].as_array().into_iter().flatten() {
-            see(projection["thread"]["id"].as_str().unwrap(), request["id"].as_str().unwrap());
+            see(
+                projection["thread"]["id"].as_str().unwrap(),
+                request["id"].as_str().unwrap(),
+            );
         }
     }
     known
@@ -348,12 +397,39 @@ recording! {
     queue_steer_and_interrupt_go_as_recorded: "04-queue-steer-interrupt", true;
     approvals_and_questions_go_as_recorded: "05-approval-userinput", true;
     a_wedged_run_hangs_as_recorded: "05a-respond-without-decision-wedges-run", true;
-    two_pending_requests_go_as_recorded: "14-two-pending", true;
 }
 
 #[tokio::test]
 async fn idempotency_scopes_and_lifecycle_go_as_recorded() {
     let replay = Replay::start(true).await;
     replay.simulator.faults().set_provider_enabled("codex", false);
-    replay.run(include_str!("../fixtures/replay/06-idempotency-scopes-lifecycle.jsonl")).await;
+    replay
+        .run(include_str!(
+            "../fixtures/replay/06-idempotency-scopes-lifecycle.jsonl"
+        ))
+        .await;
+}
+
+#[tokio::test]
+async fn two_pending_requests_go_as_recorded() {
+    let mut replay = Replay::start(false).await;
+    // The recorded server had two projects by then.
+    let title = json!({"instanceId": "grok", "model": "grok-build"});
+    for (id, title, root, model) in [
+        ("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null),
+        ("project-title", "title test", "/home/dev/t3-smoke", title),
+    ] {
+        replay.open("before").await;
+        let create = json!({"type": "project.create", "commandId": id, "projectId": id, "title": title, "workspaceRoot": root,
+            "createWorkspaceRootIfMissing": true, "defaultModelSelection": model});
+        replay
+            .sockets
+            .get_mut("before")
+            .unwrap()
+            .call("projects.mutate", &create)
+            .await;
+    }
+    replay
+        .run(include_str!("../fixtures/replay/14-two-pending.jsonl"))
+        .await;
 }
