@@ -1,5 +1,8 @@
 //! One machine against a simulated T3 server, over real sockets.
 
+// In a test a failed unwrap is a failed test; what the modules share is nobody else's.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
 #[path = "machine/connection.rs"]
 mod connection;
 #[path = "machine/reading.rs"]

@@ -28,7 +28,7 @@ fn row() -> ThreadRow {
             _ => None,
         }
     });
-    rows.last().unwrap()
+    rows.max_by_key(|row| row.sequence).unwrap()
 }
 
 fn without_run(ordinal: u64) -> Thread {
@@ -77,8 +77,8 @@ fn providers_that_would_never_start_a_run_are_refused_with_what_to_do() {
         "lists what there is"
     );
 
-    providers
-        .iter_mut()
-        .for_each(|provider| provider.unavailable = Some("no licence".to_owned()));
+    for provider in &mut providers {
+        provider.unavailable = Some("no licence".to_owned());
+    }
     assert!(refusal(&providers, &instance("grok")).unwrap().contains("no licence"));
 }

@@ -431,8 +431,8 @@ proptest! {
                 mirror.handle_archive(item);
             }
         }
-        shell.into_iter().for_each(|item| mirror.handle_shell(item));
-        archive.into_iter().for_each(|item| mirror.handle_archive(item));
+        for item in shell { mirror.handle_shell(item); }
+        for item in archive { mirror.handle_archive(item); }
 
         prop_assert_eq!(titles(&mirror), titles(&straight));
     }

@@ -161,7 +161,7 @@ proptest! {
     ) {
         let items = recording(SHELLS[which].1);
         let mut straight = Mirror::default();
-        items.iter().for_each(|(_, item)| apply(&mut straight, item));
+        for (_, item) in &items { apply(&mut straight, item); }
 
         let mut mirror = Mirror::default();
         for (index, (conn, item)) in items.iter().enumerate() {
