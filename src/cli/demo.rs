@@ -24,7 +24,7 @@ use crate::simulator::{Simulator, SimulatorOptions};
 use client::DemoClient;
 
 /// The demo takes seconds; if it takes longer, something is wrong.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
 /// What a machine may send in one frame.
 const FRAME_LIMIT: usize = 64 * 1024 * 1024;
 /// The machine's name.
@@ -75,10 +75,10 @@ async fn demo() -> Result<(), Failure> {
     let played = play(&client).await;
     client.close().await;
     stop.cancel();
-    let served = serving.await.map_err(Failure::said)?;
+    let ended = serving.await.map_err(Failure::said)?;
     simulator.stop().await;
     played?;
-    served.map_err(Failure::said)?;
+    ended.map_err(Failure::said)?;
     say("done: this is what your agent does with t3_dispatch, t3_wait, t3_answer and t3_thread");
     Ok(())
 }

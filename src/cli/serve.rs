@@ -117,7 +117,7 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let server = server(config, &stop)?;
     announce(config, bound, bearer.as_ref());
     tokio::select! {
-        served = http::serve(listener, server, settings, stop.clone()) => served.map_err(Failure::said)?,
+        ended = http::serve(listener, server, settings, stop.clone()) => ended.map_err(Failure::said)?,
         () = leave.cancelled() => tracing::warn!("left before everything had ended"),
     }
     tracing::info!("stopped");
@@ -135,18 +135,18 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
     }
     let gateway = server.gateway().clone();
     let serving = async {
-        let served = match mcp::serve_stdio(server, stop.clone()).await {
+        let ended = match mcp::serve_stdio(server, stop.clone()).await {
             // Told to stop before its client had said anything.
             Err(_) if stop.is_cancelled() => Ok(()),
-            served => served.map_err(Failure::said),
+            ended => ended.map_err(Failure::said),
         };
         // Its client is gone, and so are the waits; what was sent to a machine is still seen through.
         stop.cancel();
         gateway.settled().await;
-        served
+        ended
     };
     tokio::select! {
-        served = serving => served,
+        ended = serving => ended,
         () = leave.cancelled() => {
             tracing::warn!("left before everything had ended");
             Ok(())
@@ -195,7 +195,7 @@ fn announce(config: &Config, bound: SocketAddr, bearer: Option<&DefaultBearer>) 
     match bearer {
         Some(bearer) => say(&format!("  bearer:      {}", bearer.place)),
         None if config.server.auth == Auth::None => {
-            say("  bearer:      none: whoever reaches the port may do everything")
+            say("  bearer:      none: whoever reaches the port may do everything");
         }
         None => say("  bearer:      those of the named clients"),
     }

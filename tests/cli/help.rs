@@ -1,5 +1,7 @@
 //! What a person reads who asks how it is used, or uses it wrongly.
 
+use std::fmt::Write as _;
+
 use crate::support::{Place, assert_snapshot};
 
 #[test]
@@ -21,7 +23,7 @@ fn every_command_explains_itself_with_examples() {
         let ran = place.run(&arguments);
         assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{command}");
         assert!(ran.out.contains("Example"), "{command} has no example");
-        all.push_str(&format!("$ t3code-mcp {}\n{}\n", arguments.join(" "), ran.out));
+        writeln!(all, "$ t3code-mcp {}\n{}", arguments.join(" "), ran.out).unwrap();
     }
     assert_snapshot!("help", all);
 }

@@ -2,6 +2,7 @@
 //! name everything that there is and nothing that there is not.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -61,9 +62,9 @@ fn the_demo_prints_what_the_readme_shows() {
         match line.split_once("127.0.0.1:") {
             Some((before, rest)) => {
                 let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-                shown.push_str(&format!("{before}127.0.0.1:…{after}\n"));
+                writeln!(shown, "{before}127.0.0.1:…{after}").unwrap();
             }
-            None => shown.push_str(&format!("{line}\n")),
+            None => writeln!(shown, "{line}").unwrap(),
         }
     }
     shown.push_str("```\n");
