@@ -404,9 +404,7 @@ async fn idempotency_scopes_and_lifecycle_go_as_recorded() {
     let replay = Replay::start(true).await;
     replay.simulator.faults().set_provider_enabled("codex", false);
     replay
-        .run(include_str!(
-            "../fixtures/replay/06-idempotency-scopes-lifecycle.jsonl"
-        ))
+        .run(include_str!("../fixtures/replay/06-idempotency-scopes-lifecycle.jsonl"))
         .await;
 }
 

@@ -352,3 +352,20 @@ async fn ten_thousand_threads_and_a_thousand_runs_fit() {
         .count();
     assert_eq!(done, 1_000);
 }
+
+#[tokio::test]
+async fn two_answers_at_once_end_the_turn_once() {
+    let (simulator, http) = start().await;
+    let (mut rows, mut control) = (shell(&http).await, http.socket().await);
+    control.command(&create("t")).await;
+    control.command(&say("t", "1", "approve2")).await;
+    rows.until(|item| item["thread"]["itemCount"] == 5).await;
+    let requests = simulator.projection("t").unwrap()["runtimeRequests"].clone();
+    for (id, decision) in [(0, "accept"), (1, "decline")] {
+        let answer = json!({"type": "runtime-request.respond", "commandId": decision, "threadId": "t",
+            "requestId": requests[id]["id"], "decision": decision});
+        control.begin("orchestration.dispatchCommand", &answer).await;
+    }
+    let last = rows_until(&mut rows, "t", "completed").await.pop().unwrap();
+    assert_eq!(last["thread"]["itemCount"], 7);
+}

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::agent::{OpenTool, Script, heard, option_of, outcome, questions};
 use super::commands::Refusal;
-use super::entities::{ItemBody, NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, Turn};
+use super::entities::{ItemBody, NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, RunStatus, Turn};
 use super::events::Source;
 use super::names;
 use super::stamp::Stamp;
@@ -295,7 +295,8 @@ impl Model {
 
     /// The agent hears what was decided, and goes on when it has heard everything that it asked.
     pub(crate) fn hear(&mut self, ix: usize, now: Stamp) {
-        let Some(run) = self.working_run(ix) else {
+        // An answer may come to a turn that an earlier answer has ended.
+        let Some(run) = self.working_run(ix).filter(|run| run.status == RunStatus::Running) else {
             return;
         };
         let Some(work) = self.work_mut(ix) else {
