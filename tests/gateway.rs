@@ -1,5 +1,11 @@
 //! The gateway end to end: what a caller may do, against a simulated T3 on a real socket.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
 
 #[path = "gateway/asking.rs"]
 mod asking;

@@ -149,6 +149,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "the tests read better")]
     fn sent(questions: &[Question], given: Value) -> Result<Value, ErrorCode> {
         check(questions, given.as_object().expect("an object"))
             .map(Value::Object)

@@ -24,10 +24,10 @@ use crate::protocol::RunId;
 pub struct DispatchArgs {
     /// The whole task. It runs unattended: say what to change, what to check, what not to touch, and to end with a report.
     pub prompt: String,
-    /// A name from t3_machines. May be left out when there is one machine, or with thread_id.
+    /// A name from `t3_machines`. May be left out when there is one machine, or with `thread_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Id, path or title of a project (t3_projects). Needed for a new thread.
+    /// Id, path or title of a project (`t3_projects`). Needed for a new thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Title of a new thread; T3 then keeps it. Left out: made of the prompt.
@@ -37,13 +37,13 @@ pub struct DispatchArgs {
     /// continued thread its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Continue this thread instead of starting one. Not together with title, workspace, base_ref, branch or worktree_path.
+    /// Continue this thread instead of starting one. Not together with title, workspace, `base_ref`, branch or `worktree_path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// Whether the run's end, questions and approvals are reported by events. Default true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<bool>,
-    /// What to do when thread_id is busy: reject (default), queue (run after it), steer (into the active run), restart (in place of it).
+    /// What to do when `thread_id` is busy: reject (default), queue (run after it), steer (into the active run), restart (in place of it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when_busy: Option<WhenBusy>,
     /// What the agent may do without asking, up to the machine's ceiling. Default: the machine's setting; of a continued thread its own.
@@ -55,7 +55,7 @@ pub struct DispatchArgs {
     /// Options of the model: option id to a value that it offers, or true/false. One that the model lacks is an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Map<String, Value>>,
-    /// project (default) works in the project's folder, worktree in a new one (needs base_ref), existing_worktree in worktree_path.
+    /// project (default) works in the project's folder, worktree in a new one (needs `base_ref`), `existing_worktree` in `worktree_path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<WorkspaceKind>,
     /// The branch or commit that a new worktree starts from.
@@ -75,7 +75,7 @@ pub struct DispatchArgs {
 /// The thread and its run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DispatchAnswer {
-    /// The thread; pass it to t3_wait or t3_thread.
+    /// The thread; pass it to `t3_wait` or `t3_thread`.
     pub thread_id: String,
     /// The run that the prompt made. Absent while T3 has not shown it yet.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,12 +94,12 @@ pub struct DispatchAnswer {
     pub runtime_mode: String,
     /// What the thread does now.
     pub state: String,
-    /// Events will be delivered for this run: end your turn instead of polling. Otherwise call t3_wait.
+    /// Events will be delivered for this run: end your turn instead of polling. Otherwise call `t3_wait`.
     pub watch: bool,
     /// This call found what an earlier one had started; nothing new was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing: Option<bool>,
-    /// How it was found: request_id, or implicit (an equal call whose answer was lost).
+    /// How it was found: `request_id`, or implicit (an equal call whose answer was lost).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matched: Option<String>,
     /// The conversation that the thread's latest run belonged to, where it is another one.
@@ -192,7 +192,7 @@ impl Gateway {
         Ok(DispatchAnswer {
             previous_origin: previous,
             notes: std::mem::take(notes),
-            ..self.answer_of(found, thread.as_deref(), run)
+            ..self.answer_of(found, thread.as_deref(), run.as_ref())
         })
     }
 
@@ -231,21 +231,21 @@ impl Gateway {
         Ok(DispatchAnswer {
             existing: Some(true),
             matched: Some(matched.as_str().to_owned()),
-            ..self.answer_of(found, Some(&thread), run)
+            ..self.answer_of(found, Some(&thread), run.as_ref())
         })
     }
 
-    fn answer_of(&self, found: &Found, thread: Option<&Thread>, run: Option<RunId>) -> DispatchAnswer {
+    fn answer_of(&self, found: &Found, thread: Option<&Thread>, run: Option<&RunId>) -> DispatchAnswer {
         let head = thread.map(|thread| &thread.head);
         let of_run = thread.and_then(|thread| {
-            let id = run.as_ref()?;
+            let id = run?;
             thread.models.iter().find(|(run, _)| run == id).map(|(_, model)| model)
         });
         let model = of_run.or(head.map(|head| &head.model));
         let worktree = head.and_then(|head| head.worktree.clone());
         DispatchAnswer {
             thread_id: found.id.to_string(),
-            run_id: run.as_ref().map(ToString::to_string),
+            run_id: run.map(ToString::to_string),
             machine: found.member.name().to_owned(),
             project: found.project.title.clone(),
             path: worktree.unwrap_or_else(|| found.project.workspace_root.clone()),

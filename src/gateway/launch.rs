@@ -179,21 +179,19 @@ pub(super) fn failed(member: &Member, receipt: &Receipt, progress: &mut Progress
 }
 
 fn project_of(member: &Arc<Member>, caller: &Caller, args: &DispatchArgs) -> Result<Arc<Project>, ToolError> {
-    match args.project.as_deref() {
-        Some(name) => Ok(member.find_project(&caller.limits, name)?),
-        None => {
-            let titles: Vec<String> = member
-                .projects(&caller.limits)
-                .iter()
-                .map(|project| project.title.clone())
-                .collect();
-            Err(ToolError::new(
-                ErrorCode::InvalidRequest,
-                "A new thread needs a project (id, path or title).",
-            )
-            .hint(one_of("Projects", &titles))
-            .with("machine", member.name())
-            .with("valid", titles))
-        }
+    if let Some(name) = args.project.as_deref() {
+        return Ok(member.find_project(&caller.limits, name)?);
     }
+    let titles: Vec<String> = member
+        .projects(&caller.limits)
+        .iter()
+        .map(|project| project.title.clone())
+        .collect();
+    Err(ToolError::new(
+        ErrorCode::InvalidRequest,
+        "A new thread needs a project (id, path or title).",
+    )
+    .hint(one_of("Projects", &titles))
+    .with("machine", member.name())
+    .with("valid", titles))
 }

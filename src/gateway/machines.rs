@@ -53,7 +53,7 @@ pub struct MachineView {
 /// The state of a credential.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CredentialView {
-    /// ok, expiring_soon, expired, needs_pairing or unknown (not asked yet).
+    /// ok, `expiring_soon`, expired, `needs_pairing` or unknown (not asked yet).
     pub state: String,
     /// Whole days until it ends.
     #[serde(skip_serializing_if = "Option::is_none")]

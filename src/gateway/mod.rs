@@ -75,7 +75,7 @@ impl Default for GatewaySettings {
     fn default() -> Self {
         Self {
             wait_without_progress: Duration::from_secs(50),
-            finish_timeout: Duration::from_secs(3 * 60),
+            finish_timeout: Duration::from_mins(3),
         }
     }
 }

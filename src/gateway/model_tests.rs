@@ -95,6 +95,7 @@ fn selection(instance: &str, model: &str, options: &[(&str, &str)]) -> ModelSele
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "the tests read better")]
 fn map(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }

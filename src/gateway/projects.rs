@@ -15,7 +15,7 @@ use crate::protocol::ProjectId;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectsArgs {
-    /// Only this machine's projects (a name from t3_machines). Left out: all machines.
+    /// Only this machine's projects (a name from `t3_machines`). Left out: all machines.
     #[serde(default)]
     pub machine: Option<String>,
 }

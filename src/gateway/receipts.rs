@@ -16,7 +16,7 @@ use crate::gateway::ids::Intent;
 use crate::protocol::{RunId, ThreadId};
 
 /// How long after its loss an answer can be asked for again without a request id.
-pub(super) const IMPLICIT_WINDOW: Duration = Duration::from_secs(120);
+pub(super) const IMPLICIT_WINDOW: Duration = Duration::from_mins(2);
 
 /// How many receipts are kept.
 const KEPT: usize = 4_096;

@@ -15,7 +15,7 @@ pub struct ThreadView {
     /// The thread's title.
     pub title: String,
     /// approval, question, running, starting, finishing or queued while it is busy; else how its latest run ended (completed,
-    /// interrupted, failed, cancelled, rolled_back), idle, or gone.
+    /// interrupted, failed, cancelled, `rolled_back`), idle, or gone.
     pub state: String,
     /// T3 holds the queue: nothing moves until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct ThreadView {
     /// Work that goes on outside of a run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub background: Vec<BackgroundView>,
-    /// Questions and approvals that wait for an answer (t3_answer).
+    /// Questions and approvals that wait for an answer (`t3_answer`).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub pending: Vec<PendingView>,
     /// The provider's token counts.
@@ -83,7 +83,7 @@ pub struct RunView {
     pub id: String,
     /// Its place in the thread, from 1.
     pub ordinal: u64,
-    /// queued, starting, running, finishing, completed, interrupted, failed, cancelled or rolled_back.
+    /// queued, starting, running, finishing, completed, interrupted, failed, cancelled or `rolled_back`.
     pub status: String,
     /// When it was asked for.
     pub requested_at: String,
@@ -181,9 +181,9 @@ pub struct BackgroundView {
 pub struct PendingView {
     /// question or approval.
     pub kind: String,
-    /// The id that t3_answer takes when several are pending.
+    /// The id that `t3_answer` takes when several are pending.
     pub request_id: String,
-    /// t3_answer can answer it; otherwise it must be answered in T3 itself.
+    /// `t3_answer` can answer it; otherwise it must be answered in T3 itself.
     pub answerable: bool,
     /// message: the question outlives its run, and answering it starts a run.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,10 +20,10 @@ use crate::protocol::RunId;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitArgs {
-    /// The thread. Either this or thread_ids.
+    /// The thread. Either this or `thread_ids`.
     #[serde(default)]
     pub thread_id: Option<String>,
-    /// A run of thread_id: wait for that one's end.
+    /// A run of `thread_id`: wait for that one's end.
     #[serde(default)]
     pub run_id: Option<String>,
     /// Up to 50 threads to wait for together.
@@ -58,7 +58,7 @@ pub struct WaitAnswer {
     pub waited: f64,
     /// The time ran out. Not an error.
     pub timed_out: bool,
-    /// The work goes on: do not start it again, call t3_wait again or end your turn.
+    /// The work goes on: do not start it again, call `t3_wait` again or end your turn.
     pub still_running: bool,
     /// What this means and what to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub struct WaitAnswer {
 const TIMEOUTS: std::ops::RangeInclusive<u64> = 5..=3_600;
 
 /// How long a wait with heartbeats lasts where the caller names no timeout.
-const WITH_PROGRESS: Duration = Duration::from_secs(900);
+const WITH_PROGRESS: Duration = Duration::from_mins(15);
 
 /// How many threads one wait takes.
 const MOST_THREADS: usize = 50;

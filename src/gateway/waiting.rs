@@ -24,6 +24,13 @@ const RETRY: Duration = Duration::from_secs(2);
 /// How many runs an error lists.
 const RUNS_LISTED: usize = 5;
 
+/// What a wait has to tell: about a run, or about the thread.
+#[derive(Clone, Debug)]
+enum Told {
+    Run(RunId),
+    Thread,
+}
+
 /// A thread that a wait watches. Dropping it leaves nothing behind.
 #[derive(Debug)]
 pub(super) struct Watched<'a> {
@@ -33,7 +40,7 @@ pub(super) struct Watched<'a> {
     aim: Aim,
     changes: watch::Receiver<u64>,
     last: Option<Arc<Thread>>,
-    done: Option<Option<RunId>>,
+    done: Option<Told>,
     waits_for: For,
     /// A look is owed: the row changed since the last one, or none was made.
     owed: bool,
@@ -73,7 +80,7 @@ impl<'a> Watched<'a> {
             // Marked before the read: a change during it wakes again.
             self.changes.mark_unchanged();
             match self.look().await {
-                Ok(Verdict::Done(run)) => self.done = Some(run),
+                Ok(Verdict::Done(run)) => self.done = Some(run.map_or(Told::Thread, Told::Run)),
                 Ok(Verdict::Waits(waits_for)) => {
                     self.waits_for = waits_for;
                     self.owed = false;
@@ -96,7 +103,7 @@ impl<'a> Watched<'a> {
             now: Timestamp::now(),
             ceiling: member.rules.ceiling(&self.caller.limits),
             unreachable_since: member.machine.status().unreachable_since,
-            run: self.done.as_ref().and_then(Option::as_ref),
+            run: self.told_run(),
         };
         match (&self.last, self.row()) {
             (Some(thread), Some(row)) if self.done.is_none() && row.sequence > thread.sequence => {
@@ -141,8 +148,15 @@ impl<'a> Watched<'a> {
         }
     }
 
+    fn told_run(&self) -> Option<&RunId> {
+        match &self.done {
+            Some(Told::Run(run)) => Some(run),
+            Some(Told::Thread) | None => None,
+        }
+    }
+
     fn ended(&self) -> bool {
-        let (Some(Some(run)), Some(thread)) = (&self.done, &self.last) else {
+        let (Some(run), Some(thread)) = (self.told_run(), &self.last) else {
             return false;
         };
         let standing = self.gateway.standing(&self.found.member, thread);

@@ -104,7 +104,7 @@ async fn of_two_prompts_at_once_one_is_taken_off_the_queue_again() {
     house.ended(&first.thread_id).await;
     let send = |text: &str| house.dispatch(more(&first.thread_id, text, WhenBusy::Reject));
     let (a, b) = tokio::join!(send("sleep 20"), send("sleep 21"));
-    let refused: Vec<_> = [a, b].into_iter().filter_map(|sent| code(sent)).collect();
+    let refused: Vec<_> = [a, b].into_iter().filter_map(code).collect();
     assert_eq!(refused, [ErrorCode::ThreadBusy]);
     assert!(house.view(&first.thread_id).await.queue.is_empty());
 }

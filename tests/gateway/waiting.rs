@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use t3code_mcp::gateway::{ErrorCode, GatewaySettings, ProgressSink, Tick, Until, WaitArgs, WhenBusy};
+use t3code_mcp::gateway::{ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, Tick, Until, WaitArgs, WhenBusy};
 
 use crate::support::*;
 
@@ -172,7 +172,12 @@ async fn a_wait_outlasts_a_machine_that_goes_away() {
     house.until(&started.thread_id, |view| view.state == "running").await;
     simulator.stop().await;
     eventually("the gateway notices", || {
-        !house.gateway.machines(&caller(), Default::default()).unwrap().machines[0].online
+        !house
+            .gateway
+            .machines(&caller(), MachinesArgs::default())
+            .unwrap()
+            .machines[0]
+            .online
     })
     .await;
     let away = house.wait(once(&started.thread_id)).await.unwrap();
