@@ -102,7 +102,7 @@ fn questions_are_shortened_last_and_their_labels_stay() {
 }
 
 #[test]
-fn several_views_share_one_answer() {
+fn fifty_views_fit_into_one_answer() {
     let mut views: Vec<ThreadView> = (0..50)
         .map(|n| ThreadView {
             messages: vec![message("assistant", "r".repeat(n * 400))],
@@ -112,7 +112,19 @@ fn several_views_share_one_answer() {
         .collect();
     share(&mut views, ANSWER_CHARS);
     assert!(size(&views) <= ANSWER_CHARS + 2, "{}", size(&views));
-    assert!(!views[1].messages.is_empty(), "what is small stays whole");
+}
+
+#[test]
+fn of_several_views_the_small_ones_stay_whole() {
+    let mut views: Vec<ThreadView> = [60_000, 300, 60_000]
+        .map(|chars| ThreadView {
+            messages: vec![message("assistant", "r".repeat(chars))],
+            ..base()
+        })
+        .to_vec();
+    share(&mut views, ANSWER_CHARS);
+    let kept: Vec<usize> = views.iter().map(|view| view.messages[0].text.chars().count()).collect();
+    assert!(kept[1] == 300 && kept[0] > 10_000 && kept[2] > 10_000, "{kept:?}");
 }
 
 fn any_view() -> impl Strategy<Value = ThreadView> {
