@@ -86,6 +86,8 @@ pub(super) fn view(scene: &Scene<'_>, standing: &Standing<'_>) -> ThreadView {
         pending: status
             .pending
             .iter()
+            // A tool call that a client answers by itself asks nobody.
+            .filter(|request| request.class != RequestClass::None)
             .map(|request| pending(scene, standing, request))
             .collect(),
         usage: thread.usage.as_ref().and_then(|usage| usage.as_object().cloned()),
