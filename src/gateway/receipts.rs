@@ -199,7 +199,7 @@ impl Receipt {
     fn is_lost(&self, now: Instant) -> bool {
         let loss = self.loss();
         let since = match (loss.unknown_since, loss.delivery.state()) {
-            (Some(since), _) | (None, Some(Delivered::Lost(since))) => since,
+            (Some(since), _) | (None, Some(Delivered::Away(since) | Delivered::Lost(since))) => since,
             (None, Some(Delivered::Answered) | None) => return false,
         };
         now.saturating_duration_since(since) <= IMPLICIT_WINDOW

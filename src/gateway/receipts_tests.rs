@@ -80,6 +80,30 @@ fn an_equal_call_finds_one_whose_answer_was_lost_and_only_for_two_minutes() {
 }
 
 #[test]
+fn an_equal_call_finds_one_whose_caller_is_away_unless_it_came_back_and_read() {
+    let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
+    open(&mut receipts, &call("c", None, "x", &delivery));
+    let found = |receipts: &Receipts| {
+        let retry = Delivery::default();
+        let found = receipts.find(&call("c", None, "x", &retry), Instant::now());
+        // The look hands the receipt over; what is asked here is only whether it was found.
+        if let Ok(Some((receipt, _))) = &found {
+            receipt.hand_over(&delivery);
+        }
+        found.map(|found| found.is_some())
+    };
+    delivery.away();
+    assert_eq!(found(&receipts), Ok(true));
+    delivery.back();
+    assert_eq!(found(&receipts), Ok(false));
+    delivery.away();
+    delivery.answered();
+    assert_eq!(found(&receipts), Ok(false));
+    delivery.lost();
+    assert_eq!(delivery.state(), Some(Delivered::Answered));
+}
+
+#[test]
 fn once_the_retry_was_answered_a_third_call_is_new() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
     open(&mut receipts, &call("c", None, "x", &delivery));

@@ -1,7 +1,8 @@
 //! Tells what becomes of the answer to one call: written to the client, or lost since it hung up.
 //!
 //! The transport holds a [`Reader`] while somebody is there to read; a tool looks at [`Fate::lost`] to end a wait that nobody hears; and the
-//! gateway's [`Delivery`] learns it, since a repeated call is merged only with one whose answer was lost. It cancels nothing itself.
+//! gateway's [`Delivery`] learns it, since a repeated call is merged only with one whose client is away or whose answer was lost. It cancels
+//! nothing itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -69,6 +70,7 @@ impl Fate {
         state.readers += 1;
         if let Some(away) = state.away.take() {
             away.cancel();
+            self.inner.delivery.back();
         }
         drop(state);
         Reader {
@@ -91,6 +93,8 @@ impl Fate {
         };
         let back = CancellationToken::new();
         state.away = Some(back.clone());
+        // A client that calls again instead of coming back is not to start its work twice.
+        self.inner.delivery.away();
         let inner = Arc::clone(&self.inner);
         runtime.spawn(async move {
             tokio::select! {
@@ -147,6 +151,7 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::Delivered;
 
     #[tokio::test]
     async fn an_answer_is_lost_when_its_only_reader_leaves_early() {
@@ -171,7 +176,9 @@ mod tests {
         fate.keep_for(Duration::from_secs(15));
         drop(fate.reader());
         tokio::time::sleep(Duration::from_secs(14)).await;
+        assert!(matches!(fate.delivery().state(), Some(Delivered::Away(_))));
         let mut back = fate.reader();
+        assert_eq!(fate.delivery().state(), None);
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert!(!fate.lost().is_cancelled());
         back.finished();
