@@ -35,6 +35,12 @@ impl<K: Clone + Eq + Hash, V> Bounded<K, V> {
         self.entries.get_mut(key)
     }
 
+    pub(super) fn remove(&mut self, key: &K) {
+        if self.entries.remove(key).is_some() {
+            self.order.retain(|known| known != key);
+        }
+    }
+
     pub(super) fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.values()
     }

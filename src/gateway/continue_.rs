@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::fleet::Found;
-use crate::gateway::dispatch::{self, DispatchAnswer, DispatchArgs};
+use crate::gateway::dispatch::{DispatchAnswer, DispatchArgs, Work};
 use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::launch::failed;
 use crate::gateway::model::{self, Choice};
 use crate::gateway::reading::deleted;
-use crate::gateway::receipts::{Matched, Outcome, Progress, Receipt};
+use crate::gateway::receipts::Outcome;
 use crate::gateway::running::waits_behind;
 use crate::gateway::standing::Standing;
 use crate::gateway::words::WhenBusy;
@@ -22,6 +22,9 @@ const TARGET_ENDED: [&str; 2] = ["cannot be steered", "was not found"];
 
 /// How often a message is sent at most: once more after its target ended under it, and past what T3 remembers as refused.
 const TRIES: u32 = 8;
+
+/// How many attempts of before a restart are looked for in the thread.
+const ATTEMPTS_LOOKED_FOR: u32 = 32;
 
 /// What has to be changed before the message.
 #[derive(Debug)]
@@ -39,6 +42,7 @@ impl Gateway {
         caller: &Caller,
         args: &DispatchArgs,
         thread_id: &str,
+        work: &mut Work<'_>,
     ) -> Result<DispatchAnswer, ToolError> {
         only_for_new_threads(args)?;
         let found = self.find_thread(caller, thread_id).await?;
@@ -62,45 +66,43 @@ impl Gateway {
             .hint("Leave project out when you pass thread_id."));
         }
         let thread = self.read(&found).await?;
-        let call = dispatch::call_of(caller, args);
-        let changes = if self.message_is_there(caller, args, &found, &thread) {
-            None
-        } else {
-            Some(self.may_continue(caller, args, &found, &thread).await?)
-        };
-        let receipt = self
-            .receipts()
-            .open(&call, found.member.name(), Some(&found.id), dispatch::fresh_request)
-            .map_err(|_| dispatch::other_arguments(args))?;
-        let mut progress = receipt.progress.lock().await;
-        let mut changes = match (changes, &progress.outcome) {
-            (Some(changes), Outcome::NotStarted | Outcome::Unknown) => changes,
-            (None, Outcome::NotStarted | Outcome::Unknown | Outcome::Started { .. })
-            | (Some(_), Outcome::Started { .. }) => {
-                drop(progress);
-                return self.existing(caller, args, &found, &receipt, Matched::RequestId).await;
-            }
-        };
-        self.send(args, &found, &thread, &changes, &receipt, &mut progress)
-            .await?;
-        drop(progress);
-        if args.when_busy.unwrap_or_default() == WhenBusy::Reject {
-            self.take_off_the_queue(&found, &receipt).await?;
+        if self.taken_before(args, &found, &thread, work) {
+            return self.existing(caller, args, &found, work).await;
         }
-        self.started(caller, args, &found, &receipt, &mut changes.notes).await
+        let mut changes = self.may_continue(caller, args, &found, &thread).await?;
+        self.send(args, &found, &thread, &changes, work).await?;
+        if args.when_busy.unwrap_or_default() == WhenBusy::Reject {
+            self.take_off_the_queue(&found, work).await?;
+        }
+        self.started(caller, args, &found, work, &mut changes.notes).await
     }
 
-    /// A request id that was used before the gateway was restarted: T3 has its message.
-    fn message_is_there(&self, caller: &Caller, args: &DispatchArgs, found: &Found, thread: &Thread) -> bool {
-        let Some(request) = &args.request_id else { return false };
-        let intent = ids::Intent {
-            client: caller.client.clone(),
-            machine: found.member.name().to_owned(),
-            request: request.clone(),
+    /// Whether T3 has the message of an earlier call: of this process, or of one with the same request id from before a restart. A message
+    /// that was taken off the queue again ran never; the next attempt is another message.
+    fn taken_before(&self, args: &DispatchArgs, found: &Found, thread: &Thread, work: &mut Work<'_>) -> bool {
+        if !work.may_be_there() {
+            return false;
+        }
+        let intent = work.receipt.intent(found.member.name());
+        let standing = self.standing(&found.member, thread);
+        let newest = (0..=work.progress.attempt.max(ATTEMPTS_LOOKED_FOR))
+            .rev()
+            .find(|attempt| standing.text_of(&intent.message(*attempt)).is_some());
+        let Some(attempt) = newest else {
+            // What a bounded read leaves out is remembered.
+            return matches!(work.progress.outcome, Outcome::Started { .. });
         };
-        self.standing(&found.member, thread)
-            .text_of(&intent.message())
-            .is_some()
+        let taken_off = args.when_busy.unwrap_or_default() == WhenBusy::Reject
+            && standing
+                .run_of_message(&intent.message(attempt))
+                .is_some_and(|run| standing.run_state(run) == RunState::NeverStarted);
+        if taken_off {
+            work.progress.attempt = work.progress.attempt.max(attempt + 1);
+            work.progress.outcome = Outcome::NotStarted;
+        } else {
+            work.progress.attempt = attempt;
+        }
+        !taken_off
     }
 
     /// Whether the thread may go on as asked, and what has to be changed before.
@@ -175,39 +177,40 @@ impl Gateway {
         found: &Found,
         thread: &Arc<Thread>,
         changes: &Changes,
-        receipt: &Receipt,
-        progress: &mut Progress,
+        work: &mut Work<'_>,
     ) -> Result<(), ToolError> {
         let member = &found.member;
+        let intent = work.receipt.intent(member.name());
         self.set_modes(found, changes).await?;
         let mut mode = mode_for(args.when_busy.unwrap_or_default(), &self.standing(member, thread));
         for _ in 0..TRIES {
             let message = SendMessage {
-                command: receipt.intent.command("send", progress.attempt),
+                command: intent.command("send", work.progress.attempt),
                 thread: found.id.clone(),
-                message: receipt.intent.message(),
+                message: intent.message(work.progress.attempt),
                 text: args.prompt.clone(),
                 model: changes.model.clone(),
                 mode: mode.clone(),
             };
+            work.progress.sent = true;
             match member.machine.send_message(&message).await {
                 Ok(_) => {
-                    progress.outcome = Outcome::Started { run: None };
+                    work.progress.outcome = Outcome::Started { run: None };
                     return Ok(());
                 }
                 Err(MachineError::Rejected { message, .. }) if message.contains("previously rejected") => {
-                    progress.attempt += 1;
+                    work.progress.attempt += 1;
                 }
                 // The run that was to be steered ended under the message: look again, and start or steer what is there now.
                 Err(MachineError::Rejected { message, .. })
                     if mode != DispatchMode::Start && TARGET_ENDED.iter().any(|mark| message.contains(mark)) =>
                 {
-                    progress.attempt += 1;
+                    work.progress.attempt += 1;
                     let thread = self.read(found).await?;
                     let next = mode_for(args.when_busy.unwrap_or_default(), &self.standing(member, &thread));
                     mode = if next == mode { DispatchMode::Start } else { next };
                 }
-                Err(error) => return Err(failed(member, receipt, progress, &error)),
+                Err(error) => return Err(failed(found, work, &error)),
             }
         }
         Err(ToolError::new(
@@ -238,8 +241,8 @@ impl Gateway {
     }
 
     /// No T3 refuses a message for a busy thread: it queues it. Where it was to be rejected, it is taken off again.
-    async fn take_off_the_queue(&self, found: &Found, receipt: &Receipt) -> Result<(), ToolError> {
-        let message = receipt.intent.message();
+    async fn take_off_the_queue(&self, found: &Found, work: &mut Work<'_>) -> Result<(), ToolError> {
+        let message = work.message(found);
         let Ok((thread, Some(run))) = self.run_of(found, &message).await else {
             // It is there, as T3 said; what it does will show.
             return Ok(());
@@ -251,14 +254,12 @@ impl Gateway {
         if !queued || !waits_behind(&standing, &run) {
             return Ok(());
         }
-        let command = receipt
-            .intent
-            .command("take-off", receipt.progress.lock().await.attempt);
+        let intent = work.receipt.intent(found.member.name());
+        let command = intent.command("take-off", work.progress.attempt);
         match found.member.machine.cancel_queued(&command, &found.id, &run).await {
             Ok(_) => {
-                let mut progress = receipt.progress.lock().await;
-                progress.attempt += 1;
-                progress.outcome = Outcome::NotStarted;
+                work.progress.attempt += 1;
+                work.progress.outcome = Outcome::NotStarted;
                 Err(busy_with(&standing, found, Some(&run)))
             }
             // It has just begun to run: then the thread was free for it after all.

@@ -10,13 +10,13 @@ use uuid::Uuid;
 
 use crate::fleet::Found;
 use crate::gateway::reading::may_change;
-use crate::gateway::receipts::{Call, Matched, Outcome, Receipt, Receipts, payload_hash};
+use crate::gateway::receipts::{Call, Matched, Outcome, Progress, Receipt, Receipts, payload_hash};
 use crate::gateway::waiting::key;
 use crate::gateway::words::{Interaction, Mode, WhenBusy, WorkspaceKind};
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, text};
 use crate::lifecycle::ThreadState;
 use crate::machine::Thread;
-use crate::protocol::RunId;
+use crate::protocol::{MessageId, RunId};
 
 /// What to run, and where.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -115,44 +115,44 @@ impl Gateway {
     pub async fn dispatch(self: &Arc<Self>, caller: &Caller, args: DispatchArgs) -> Result<DispatchAnswer, ToolError> {
         may_change(caller, "the dispatch")?;
         check(&args)?;
+        // Before anything is waited for, so that no caller can hang up without a receipt.
+        let (receipt, matched) = self
+            .receipts()
+            .claim(&call_of(caller, &args), Instant::now(), fresh_request)
+            .map_err(|_| other_arguments(&args))?;
         let (gateway, caller) = (Arc::clone(self), caller.clone());
-        self.in_own_task(async move { gateway.dispatch_here(&caller, &args).await })
+        self.in_own_task(async move { gateway.dispatch_by(&caller, &args, &receipt, matched).await })
             .await
     }
 
-    async fn dispatch_here(&self, caller: &Caller, args: &DispatchArgs) -> Result<DispatchAnswer, ToolError> {
-        let found = self
-            .receipts()
-            .find(&call_of(caller, args), Instant::now())
-            .map_err(|_| other_arguments(args))?;
-        if let Some((receipt, matched)) = found {
-            // Held while an equal call works on it: what becomes of that one is the answer.
-            let outcome = receipt.progress.lock().await.outcome.clone();
-            if let Outcome::Started { .. } = outcome {
-                let found = self.find_thread(caller, &receipt.thread.0).await?;
-                return self.existing(caller, args, &found, &receipt, matched).await;
-            }
-            if matched == Matched::Implicit {
-                // The same ids: should T3 have it after all, it is found and not started twice.
-                let again = DispatchArgs {
-                    request_id: Some(receipt.intent.request.clone()),
-                    ..args.clone()
-                };
-                let answer = self.route(caller, &again).await?;
-                return Ok(DispatchAnswer {
-                    matched: answer.existing.map(|_| matched.as_str().to_owned()),
-                    ..answer
-                });
-            }
+    async fn dispatch_by(
+        &self,
+        caller: &Caller,
+        args: &DispatchArgs,
+        receipt: &Arc<Receipt>,
+        matched: Option<Matched>,
+    ) -> Result<DispatchAnswer, ToolError> {
+        // Held while an equal call works on it: what becomes of that one is the answer.
+        let mut progress = receipt.progress.lock().await;
+        let mut work = Work {
+            receipt,
+            progress: &mut progress,
+            matched,
+        };
+        let answer = match &args.thread_id {
+            Some(thread) => self.continue_thread(caller, args, thread, &mut work).await,
+            None => self.launch(caller, args, &mut work).await,
+        };
+        let answer = answer.map_err(|error| match work.progress.outcome {
+            Outcome::Unknown => still_unknown(error),
+            Outcome::NotStarted | Outcome::Started { .. } => error,
+        });
+        receipt.handle_end(answer.is_ok(), &progress.outcome, &caller.delivery, Instant::now());
+        drop(progress);
+        if answer.is_err() {
+            self.receipts().forget_unsent(receipt);
         }
-        self.route(caller, args).await
-    }
-
-    async fn route(&self, caller: &Caller, args: &DispatchArgs) -> Result<DispatchAnswer, ToolError> {
-        match &args.thread_id {
-            Some(thread) => self.continue_thread(caller, args, thread).await,
-            None => self.launch(caller, args).await,
-        }
+        answer
     }
 
     pub(super) fn receipts(&self) -> MutexGuard<'_, Receipts> {
@@ -166,17 +166,17 @@ impl Gateway {
         caller: &Caller,
         args: &DispatchArgs,
         found: &Found,
-        receipt: &Receipt,
+        work: &mut Work<'_>,
         notes: &mut Vec<String>,
     ) -> Result<DispatchAnswer, ToolError> {
-        let message = receipt.intent.message();
+        let message = work.message(found);
         let previous = self
             .memory
             .remember(&caller.client, &key(found), message.clone(), caller.origin.as_deref());
         let shown = self.run_of(found, &message).await;
         let (thread, run) = match shown {
             Ok((thread, run)) => {
-                receipt.progress.lock().await.outcome = Outcome::Started { run: run.clone() };
+                work.progress.outcome = Outcome::Started { run: run.clone() };
                 (Some(thread), run)
             }
             Err(error) => {
@@ -202,32 +202,38 @@ impl Gateway {
         caller: &Caller,
         args: &DispatchArgs,
         found: &Found,
-        receipt: &Receipt,
-        matched: Matched,
+        work: &mut Work<'_>,
     ) -> Result<DispatchAnswer, ToolError> {
-        let message = receipt.intent.message();
+        let message = work.message(found);
         let (thread, run) = self
             .run_of(found, &message)
             .await
             .map_err(|error| ToolError::from_machine(found.member.name(), &error))?;
-        let run = match run {
-            Some(run) => Some(run),
+        let run = match (run, &work.progress.outcome) {
+            (Some(run), _) => Some(run),
             // Too long ago for what T3 shows of the thread at once.
-            None => receipt.run().await,
+            (None, Outcome::Started { run }) => run.clone(),
+            (None, Outcome::NotStarted | Outcome::Unknown) => None,
         };
         let standing = self.standing(&found.member, &thread);
-        let same_text = standing.text_of(&message).is_none_or(|text| text == args.prompt);
-        let same_project = match &args.project {
-            Some(name) => found.member.find_project(&caller.limits, name)?.id == thread.head.project,
-            None => true,
-        };
+        let same_text = standing
+            .text_of(&message)
+            .is_none_or(|text| text::trimmed(text) == text::trimmed(&args.prompt));
+        let same_project = found.project.id == thread.head.project
+            && match &args.project {
+                Some(name) => found.member.find_project(&caller.limits, name)?.id == thread.head.project,
+                None => true,
+            };
         if !same_text || !same_project {
             return Err(other_arguments(args));
         }
+        work.progress.sent = true;
+        work.progress.outcome = Outcome::Started { run: run.clone() };
         if self.memory.dispatched(&caller.client, &key(found)).is_none() {
             self.memory
                 .remember(&caller.client, &key(found), message, caller.origin.as_deref());
         }
+        let matched = work.matched.unwrap_or(Matched::RequestId);
         Ok(DispatchAnswer {
             existing: Some(true),
             matched: Some(matched.as_str().to_owned()),
@@ -268,8 +274,29 @@ impl Gateway {
     }
 }
 
+/// A dispatch at work on its receipt.
+#[derive(Debug)]
+pub(super) struct Work<'a> {
+    pub(super) receipt: &'a Receipt,
+    pub(super) progress: &'a mut Progress,
+    /// How the receipt of an earlier call was found; none for a new one.
+    pub(super) matched: Option<Matched>,
+}
+
+impl Work<'_> {
+    /// The message of the present attempt.
+    pub(super) fn message(&self, found: &Found) -> MessageId {
+        self.receipt.intent(found.member.name()).message(self.progress.attempt)
+    }
+
+    /// T3 may know of this work from before this call: it is asked before anything else is decided.
+    pub(super) fn may_be_there(&self) -> bool {
+        self.receipt.explicit || self.progress.sent
+    }
+}
+
 /// The call, as the receipts know it.
-pub(super) fn call_of<'a>(caller: &'a Caller, args: &'a DispatchArgs) -> Call<'a> {
+fn call_of<'a>(caller: &'a Caller, args: &'a DispatchArgs) -> Call<'a> {
     Call {
         client: &caller.client,
         request_id: args.request_id.as_deref(),
@@ -279,7 +306,7 @@ pub(super) fn call_of<'a>(caller: &'a Caller, args: &'a DispatchArgs) -> Call<'a
 }
 
 /// The request of a call that names none.
-pub(super) fn fresh_request() -> String {
+fn fresh_request() -> String {
     Uuid::new_v4().to_string()
 }
 
@@ -293,6 +320,39 @@ pub(super) fn other_arguments(args: &DispatchArgs) -> ToolError {
         ),
     )
     .hint("Repeat the first call exactly, or use another request_id for other work.")
+}
+
+/// This call came to nothing, and an earlier equal one may have started the work all the same.
+fn still_unknown(error: ToolError) -> ToolError {
+    match error.code {
+        ErrorCode::MachineUnreachable => ToolError {
+            code: ErrorCode::OutcomeUnknown,
+            message: format!(
+                "An equal call was sent before, and nobody knows yet whether it happened. {}",
+                error.message
+            ),
+            ..error
+        }
+        .hint("Repeat the same call later: it finds what was started and starts nothing twice."),
+        ErrorCode::InvalidRequest
+        | ErrorCode::UnknownMachine
+        | ErrorCode::ProjectNotFound
+        | ErrorCode::ThreadNotFound
+        | ErrorCode::ThreadBusy
+        | ErrorCode::ThreadNotInterruptible
+        | ErrorCode::RequestNotFound
+        | ErrorCode::RequestNotAnswerable
+        | ErrorCode::ModelUnavailable
+        | ErrorCode::ProviderUnavailable
+        | ErrorCode::RuntimeModeEscalationDenied
+        | ErrorCode::NeedsPairing
+        | ErrorCode::InsufficientScope
+        | ErrorCode::ProtocolUnsupported
+        | ErrorCode::OperationRejected
+        | ErrorCode::OutcomeUnknown
+        | ErrorCode::RateLimited
+        | ErrorCode::Internal => error,
+    }
 }
 
 fn check(args: &DispatchArgs) -> Result<(), ToolError> {

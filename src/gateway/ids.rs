@@ -21,8 +21,12 @@ impl Intent {
         ThreadId(self.derive("thread"))
     }
 
-    pub(super) fn message(&self) -> MessageId {
-        MessageId(self.derive("message"))
+    /// The id of a message. What T3 took and was taken off again keeps its id, so that another attempt needs another.
+    pub(super) fn message(&self, attempt: u32) -> MessageId {
+        MessageId(match attempt {
+            0 => self.derive("message"),
+            later => self.derive(&format!("message:{later}")),
+        })
     }
 
     /// The id of a command: a new attempt is another command for T3, which remembers what it refused.
@@ -62,7 +66,7 @@ mod tests {
     fn ids_are_the_same_for_ever() {
         let intent = intent("dispatcher", "mac", "r-1");
         insta::with_settings!({snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"), prepend_module_to_snapshot => true}, {
-            insta::assert_snapshot!(format!("{} {} {}", intent.thread().0, intent.message().0, intent.command("launch", 0).0));
+            insta::assert_snapshot!(format!("{} {} {}", intent.thread().0, intent.message(0).0, intent.command("launch", 0).0));
         });
     }
 
@@ -73,5 +77,6 @@ mod tests {
             intent("a", "b", "d").command("launch", 0),
             intent("a", "b", "d").command("launch", 1)
         );
+        assert_ne!(intent("a", "b", "d").message(0), intent("a", "b", "d").message(1));
     }
 }

@@ -1,14 +1,13 @@
 //! A dispatch that starts a thread.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::fleet::{Found, Member};
-use crate::gateway::dispatch::{self, DispatchAnswer, DispatchArgs};
+use crate::gateway::dispatch::{DispatchAnswer, DispatchArgs, Work};
 use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::faults::one_of;
 use crate::gateway::model::{self, Choice};
-use crate::gateway::receipts::{Matched, Outcome, Progress, Receipt};
+use crate::gateway::receipts::Outcome;
 use crate::gateway::{Caller, Gateway, modes, places, text};
 use crate::machine::{InteractionMode, Launch, Launched, MachineError, Project};
 
@@ -20,36 +19,71 @@ const PREVIOUSLY_REFUSED: &str = "previously rejected";
 
 impl Gateway {
     /// Starts a thread with its first run.
-    pub(super) async fn launch(&self, caller: &Caller, args: &DispatchArgs) -> Result<DispatchAnswer, ToolError> {
+    pub(super) async fn launch(
+        &self,
+        caller: &Caller,
+        args: &DispatchArgs,
+        work: &mut Work<'_>,
+    ) -> Result<DispatchAnswer, ToolError> {
         let member = self
             .fleet
             .member_or_only(&caller.limits, args.machine.as_deref())
             .map_err(ToolError::from)?;
         self.fleet.ready(&member).await?;
+        if let Some(found) = self.launched_before(&member, caller, work).await? {
+            return self.existing(caller, args, &found, work).await;
+        }
         let project = project_of(&member, caller, args)?;
         let (launch, mut notes) = self.plan(&member, &project, caller, args).await?;
-        let call = dispatch::call_of(caller, args);
-        let receipt = self
-            .receipts()
-            .open(&call, member.name(), None, dispatch::fresh_request)
-            .map_err(|_| dispatch::other_arguments(args))?;
         let found = Found {
+            id: work.receipt.intent(member.name()).thread(),
             member,
             project,
-            id: receipt.thread.clone(),
         };
-        let mut progress = receipt.progress.lock().await;
-        // An equal call with the same id came first and has started it meanwhile.
-        if let Outcome::Started { .. } = progress.outcome {
-            drop(progress);
-            return self.existing(caller, args, &found, &receipt, Matched::RequestId).await;
-        }
-        let launched = self.send_launch(&found.member, &receipt, &mut progress, launch).await?;
-        drop(progress);
+        let launched = self.send_launch(&found, work, launch).await?;
         if launched.resumed {
-            return self.existing(caller, args, &found, &receipt, Matched::RequestId).await;
+            return self.existing(caller, args, &found, work).await;
         }
-        self.started(caller, args, &found, &receipt, &mut notes).await
+        self.started(caller, args, &found, work, &mut notes).await
+    }
+
+    /// The thread, if an earlier call made it: one of this process, or one with the same request id from before a restart. T3 is asked
+    /// before anything is checked: what has been started stays started, whatever has changed since.
+    async fn launched_before(
+        &self,
+        member: &Arc<Member>,
+        caller: &Caller,
+        work: &mut Work<'_>,
+    ) -> Result<Option<Found>, ToolError> {
+        let intent = work.receipt.intent(member.name());
+        let id = intent.thread();
+        if let Outcome::Started { .. } = work.progress.outcome {
+            return Ok(Some(self.fleet.find_thread(&caller.limits, &id).await?));
+        }
+        if !work.may_be_there() {
+            return Ok(None);
+        }
+        let thread = match member.machine.read_thread(&id).await {
+            Ok(thread) => thread,
+            Err(MachineError::ThreadNotFound) => return Ok(None),
+            Err(error) => return Err(ToolError::from_machine(member.name(), &error)),
+        };
+        // A thread without its message was half made: T3 takes the rest under the same ids.
+        let there = (0..=REFUSED_BEFORE)
+            .rev()
+            .find(|attempt| thread.messages.iter().any(|m| m.id == intent.message(*attempt)));
+        match there {
+            Some(attempt) => work.progress.attempt = attempt,
+            None if thread.partial => {}
+            None => return Ok(None),
+        }
+        // Hidden is not there: T3 itself refuses to make it twice.
+        let project = member.project(&caller.limits, &thread.head.project);
+        Ok(project.map(|project| Found {
+            member: Arc::clone(member),
+            project,
+            id,
+        }))
     }
 
     /// Everything that is checked before anything is sent.
@@ -108,28 +142,25 @@ impl Gateway {
         Ok((launch, notes))
     }
 
-    async fn send_launch(
-        &self,
-        member: &Member,
-        receipt: &Receipt,
-        progress: &mut Progress,
-        mut launch: Launch,
-    ) -> Result<Launched, ToolError> {
-        launch.thread = receipt.thread.clone();
-        launch.message = receipt.intent.message();
+    async fn send_launch(&self, found: &Found, work: &mut Work<'_>, mut launch: Launch) -> Result<Launched, ToolError> {
+        let member = &found.member;
+        let intent = work.receipt.intent(member.name());
+        launch.thread = found.id.clone();
         for _ in 0..=REFUSED_BEFORE {
-            launch.command = receipt.intent.command("launch", progress.attempt);
+            launch.message = intent.message(work.progress.attempt);
+            launch.command = intent.command("launch", work.progress.attempt);
+            work.progress.sent = true;
             match member.machine.launch(&launch).await {
                 Ok(launched) => {
-                    progress.outcome = Outcome::Started {
+                    work.progress.outcome = Outcome::Started {
                         run: launched.run.clone(),
                     };
                     return Ok(launched);
                 }
                 Err(MachineError::Rejected { message, .. }) if message.contains(PREVIOUSLY_REFUSED) => {
-                    progress.attempt += 1;
+                    work.progress.attempt += 1;
                 }
-                Err(error) => return Err(failed(member, receipt, progress, &error)),
+                Err(error) => return Err(failed(found, work, &error)),
             }
         }
         Err(ToolError::new(
@@ -144,18 +175,17 @@ impl Gateway {
 }
 
 /// What a failed command means for its receipt, and for the caller.
-pub(super) fn failed(member: &Member, receipt: &Receipt, progress: &mut Progress, error: &MachineError) -> ToolError {
-    let said = ToolError::from_machine(member.name(), error);
+pub(super) fn failed(found: &Found, work: &mut Work<'_>, error: &MachineError) -> ToolError {
+    let said = ToolError::from_machine(found.member.name(), error);
     match said.code {
         ErrorCode::OutcomeUnknown => {
-            progress.outcome = Outcome::Unknown;
-            receipt.mark_unknown(Instant::now());
-            said.with("thread_id", receipt.thread.to_string())
+            work.progress.outcome = Outcome::Unknown;
+            said.with("thread_id", found.id.to_string())
         }
         // T3 remembers a refusal: only another id is another try.
         ErrorCode::OperationRejected => {
-            progress.attempt += 1;
-            progress.outcome = Outcome::NotStarted;
+            work.progress.attempt += 1;
+            work.progress.outcome = Outcome::NotStarted;
             said
         }
         ErrorCode::InvalidRequest

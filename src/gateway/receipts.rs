@@ -13,7 +13,7 @@ use crate::gateway::bounded::Bounded;
 use crate::gateway::delivery::{Delivered, Delivery};
 use crate::gateway::dispatch::DispatchArgs;
 use crate::gateway::ids::Intent;
-use crate::protocol::{RunId, ThreadId};
+use crate::protocol::RunId;
 
 /// How long after its loss an answer can be asked for again without a request id.
 pub(super) const IMPLICIT_WINDOW: Duration = Duration::from_mins(2);
@@ -38,26 +38,32 @@ pub(super) fn payload_hash(args: &DispatchArgs) -> PayloadHash {
 /// One caller's intent and what became of it.
 #[derive(Debug)]
 pub(super) struct Receipt {
-    pub(super) intent: Intent,
-    pub(super) thread: ThreadId,
+    client: String,
+    /// The caller's request id, or one of our own.
+    pub(super) request: String,
+    /// The caller named the request id.
+    pub(super) explicit: bool,
     hash: PayloadHash,
-    explicit: bool,
     loss: Mutex<Loss>,
     /// Held by the call that works on it: an equal call waits for what becomes of that one.
     pub(super) progress: tokio::sync::Mutex<Progress>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Loss {
+    /// What became of the last good answer, or of the first call's while there is none.
     delivery: Delivery,
-    unknown_since: Option<Instant>,
+    /// When a call ended without being able to say what became of the work.
+    unsaid_since: Option<Instant>,
 }
 
 /// How far the work got.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Progress {
-    /// The attempt that the next command is part of. Moves on only after a definite refusal.
+    /// The attempt that the next command is part of. Moves on only when the one before has definitely come to nothing.
     pub(super) attempt: u32,
+    /// Something was sent to T3, whatever it said.
+    pub(super) sent: bool,
     /// What is known.
     pub(super) outcome: Outcome,
 }
@@ -65,7 +71,7 @@ pub(super) struct Progress {
 /// What became of a dispatch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Outcome {
-    /// Nothing was sent, or T3 refused it.
+    /// Nothing was sent, or it came to nothing.
     #[default]
     NotStarted,
     /// It was sent and nobody knows.
@@ -117,98 +123,90 @@ impl Receipts {
         Self(Bounded::new(KEPT))
     }
 
-    /// The receipt of an earlier call that this one repeats. From then on this call's answer is the one that counts.
-    pub(super) fn find(
-        &self,
-        call: &Call<'_>,
-        now: Instant,
-    ) -> Result<Option<(Arc<Receipt>, Matched)>, OtherArguments> {
-        let found = match call.request_id {
-            Some(id) => match self.0.get(&(call.client.to_owned(), id.to_owned())) {
-                Some(receipt) if receipt.hash != call.hash => return Err(OtherArguments),
-                found => found.map(|receipt| (receipt, Matched::RequestId)),
-            },
-            None => self
-                .0
-                .values()
-                .filter(|receipt| {
-                    receipt.intent.client == call.client && !receipt.explicit && receipt.hash == call.hash
-                })
-                .find(|receipt| receipt.is_lost(now))
-                .map(|receipt| (receipt, Matched::Implicit)),
-        };
-        Ok(found.map(|(receipt, matched)| {
-            receipt.hand_over(call.delivery);
-            (Arc::clone(receipt), matched)
-        }))
-    }
-
-    /// Opens the receipt of a new call. Should an equal one have come first, that one's is returned.
-    pub(super) fn open(
+    /// The receipt of the earlier call that this one repeats, else a new one. To be called before anything is waited for: whoever hangs
+    /// up later has left a receipt that an equal call finds.
+    pub(super) fn claim(
         &mut self,
         call: &Call<'_>,
-        machine: &str,
-        continues: Option<&ThreadId>,
+        now: Instant,
         fresh: impl FnOnce() -> String,
-    ) -> Result<Arc<Receipt>, OtherArguments> {
-        let request = call.request_id.map_or_else(fresh, str::to_owned);
-        let key = (call.client.to_owned(), request.clone());
-        if let Some(receipt) = self.0.get(&key) {
-            return if receipt.hash == call.hash {
-                Ok(Arc::clone(receipt))
-            } else {
-                Err(OtherArguments)
-            };
-        }
-        let intent = Intent {
-            client: call.client.to_owned(),
-            machine: machine.to_owned(),
-            request,
+    ) -> Result<(Arc<Receipt>, Option<Matched>), OtherArguments> {
+        let request = match call.request_id {
+            Some(id) => {
+                match self.0.get(&(call.client.to_owned(), id.to_owned())) {
+                    Some(receipt) if receipt.hash != call.hash => return Err(OtherArguments),
+                    Some(receipt) => return Ok((Arc::clone(receipt), Some(Matched::RequestId))),
+                    None => {}
+                }
+                id.to_owned()
+            }
+            None => match self.0.values().find(|receipt| receipt.is_lost_call_of(call, now)) {
+                Some(receipt) => return Ok((Arc::clone(receipt), Some(Matched::Implicit))),
+                None => fresh(),
+            },
         };
         let receipt = Arc::new(Receipt {
-            thread: continues.cloned().unwrap_or_else(|| intent.thread()),
-            intent,
-            hash: call.hash,
+            client: call.client.to_owned(),
+            request: request.clone(),
             explicit: call.request_id.is_some(),
+            hash: call.hash,
             loss: Mutex::new(Loss {
                 delivery: call.delivery.clone(),
-                unknown_since: None,
+                unsaid_since: None,
             }),
             progress: tokio::sync::Mutex::default(),
         });
+        let key = (call.client.to_owned(), request);
         self.0
             .insert(key, Arc::clone(&receipt), |old| old.progress.try_lock().is_ok());
-        Ok(receipt)
+        Ok((receipt, None))
+    }
+
+    /// A call that ended before anything was sent leaves nothing behind, unless an equal one waits for the receipt: its request id may be
+    /// used again with arguments that were put right.
+    pub(super) fn forget_unsent(&mut self, receipt: &Arc<Receipt>) {
+        // The map's and the caller's own; no more can come up while the map is locked.
+        if Arc::strong_count(receipt) <= 2 && receipt.progress.try_lock().is_ok_and(|progress| !progress.sent) {
+            self.0.remove(&(receipt.client.clone(), receipt.request.clone()));
+        }
     }
 }
 
 impl Receipt {
-    /// The run that it started, once it was seen.
-    pub(super) async fn run(&self) -> Option<RunId> {
-        match &self.progress.lock().await.outcome {
-            Outcome::Started { run } => run.clone(),
-            Outcome::NotStarted | Outcome::Unknown => None,
+    /// What the ids at T3 are derived from.
+    pub(super) fn intent(&self, machine: &str) -> Intent {
+        Intent {
+            client: self.client.clone(),
+            machine: machine.to_owned(),
+            request: self.request.clone(),
         }
     }
 
-    /// Its outcome is not known: an equal call may ask for it, however this answer is delivered.
-    pub(super) fn mark_unknown(&self, now: Instant) {
-        self.loss().unknown_since = Some(now);
+    /// A call about this receipt ended. Only a good answer takes the place of the lost one: a call that failed while the work may be there
+    /// leaves it to be found, whether its failure was delivered or not.
+    pub(super) fn handle_end(&self, good: bool, outcome: &Outcome, delivery: &Delivery, now: Instant) {
+        let mut loss = self.loss();
+        if good {
+            loss.delivery = delivery.clone();
+        }
+        loss.unsaid_since = match outcome {
+            _ if good => None,
+            Outcome::NotStarted => None,
+            Outcome::Unknown | Outcome::Started { .. } => Some(now),
+        };
+    }
+
+    fn is_lost_call_of(&self, call: &Call<'_>, now: Instant) -> bool {
+        self.client == call.client && !self.explicit && self.hash == call.hash && self.is_lost(now)
     }
 
     fn is_lost(&self, now: Instant) -> bool {
         let loss = self.loss();
-        let since = match (loss.unknown_since, loss.delivery.state()) {
+        let since = match (loss.unsaid_since, loss.delivery.state()) {
             (Some(since), _) | (None, Some(Delivered::Away(since) | Delivered::Lost(since))) => since,
             (None, Some(Delivered::Answered) | None) => return false,
         };
         now.saturating_duration_since(since) <= IMPLICIT_WINDOW
-    }
-
-    fn hand_over(&self, delivery: &Delivery) {
-        let mut loss = self.loss();
-        loss.delivery = delivery.clone();
-        loss.unknown_since = None;
     }
 
     fn loss(&self) -> std::sync::MutexGuard<'_, Loss> {

@@ -20,9 +20,31 @@ fn call<'a>(client: &'a str, request_id: Option<&'a str>, prompt: &str, delivery
     }
 }
 
+type Claimed = Result<(Arc<Receipt>, Option<Matched>), OtherArguments>;
+
+fn claim_at(receipts: &mut Receipts, call: &Call<'_>, now: Instant) -> Claimed {
+    receipts.claim(call, now, || uuid::Uuid::new_v4().to_string())
+}
+
+fn claim(receipts: &mut Receipts, call: &Call<'_>) -> Claimed {
+    claim_at(receipts, call, Instant::now())
+}
+
+/// A first call, and that it found nothing.
 fn open(receipts: &mut Receipts, call: &Call<'_>) -> Arc<Receipt> {
-    let fresh = || uuid::Uuid::new_v4().to_string();
-    receipts.open(call, "mac", None, fresh).expect("no other arguments")
+    let (receipt, matched) = claim(receipts, call).expect("no other arguments");
+    assert_eq!(matched, None);
+    receipt
+}
+
+/// Whether an equal call would find the receipt.
+fn is_found(receipts: &mut Receipts, receipt: &Arc<Receipt>) -> bool {
+    let delivery = Delivery::default();
+    let found = claim(receipts, &call("c", None, "x", &delivery)).expect("no other arguments");
+    if found.1.is_none() {
+        receipts.forget_unsent(&found.0);
+    }
+    Arc::ptr_eq(&found.0, receipt)
 }
 
 #[test]
@@ -40,8 +62,8 @@ fn the_same_request_id_finds_the_call_however_its_answer_was_delivered() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
     let first = open(&mut receipts, &call("c", Some("r"), "x", &delivery));
     delivery.answered();
-    let found = receipts.find(&call("c", Some("r"), "x", &Delivery::default()), Instant::now());
-    assert!(found.is_ok_and(|f| f.is_some_and(|(r, m)| r.thread == first.thread && m == Matched::RequestId)));
+    let found = claim(&mut receipts, &call("c", Some("r"), "x", &Delivery::default()));
+    assert!(found.is_ok_and(|(r, m)| Arc::ptr_eq(&r, &first) && m == Some(Matched::RequestId)));
 }
 
 #[test]
@@ -49,9 +71,28 @@ fn the_same_request_id_with_other_arguments_is_refused() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
     open(&mut receipts, &call("c", Some("r"), "x", &delivery));
     let other = call("c", Some("r"), "y", &delivery);
-    assert_eq!(receipts.find(&other, Instant::now()).err(), Some(OtherArguments));
+    assert_eq!(claim(&mut receipts, &other).err(), Some(OtherArguments));
+}
+
+#[test]
+fn a_request_id_whose_call_sent_nothing_may_be_used_again_and_one_that_did_may_not() {
+    let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
+    let other = call("c", Some("r"), "y", &delivery);
+    let first = open(&mut receipts, &call("c", Some("r"), "x", &delivery));
+    let waits = claim(&mut receipts, &call("c", Some("r"), "x", &delivery));
+    receipts.forget_unsent(&first);
     assert_eq!(
-        receipts.open(&other, "mac", None, String::new).err(),
+        claim(&mut receipts, &other).err(),
+        Some(OtherArguments),
+        "an equal call waits"
+    );
+    drop(waits);
+    receipts.forget_unsent(&first);
+    let second = open(&mut receipts, &other);
+    second.progress.try_lock().expect("nobody works on it").sent = true;
+    receipts.forget_unsent(&second);
+    assert_eq!(
+        claim(&mut receipts, &call("c", Some("r"), "x", &delivery)).err(),
         Some(OtherArguments)
     );
 }
@@ -61,79 +102,74 @@ fn request_ids_of_two_clients_are_two() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
     let first = open(&mut receipts, &call("a", Some("r"), "x", &delivery));
     let second = open(&mut receipts, &call("b", Some("r"), "x", &delivery));
-    assert_ne!(first.thread, second.thread);
+    assert_ne!(first.intent("mac").thread(), second.intent("mac").thread());
 }
 
 #[test]
 fn an_equal_call_finds_one_whose_answer_was_lost_and_only_for_two_minutes() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
-    open(&mut receipts, &call("c", None, "x", &delivery));
+    let first = open(&mut receipts, &call("c", None, "x", &delivery));
+    assert!(!is_found(&mut receipts, &first), "it still runs");
     delivery.lost();
-    let later = Instant::now() + IMPLICIT_WINDOW + Duration::from_secs(1);
-    let retry = Delivery::default();
-    assert_eq!(
-        receipts.find(&call("c", None, "x", &retry), later).map(|f| f.is_some()),
-        Ok(false)
+    let (retry, later) = (
+        Delivery::default(),
+        Instant::now() + IMPLICIT_WINDOW + Duration::from_secs(1),
     );
-    let found = receipts.find(&call("c", None, "x", &retry), Instant::now());
-    assert_eq!(found.map(|f| f.map(|(_, m)| m)), Ok(Some(Matched::Implicit)));
+    let late = claim_at(&mut receipts, &call("c", None, "x", &retry), later);
+    assert_eq!(late.map(|(_, m)| m), Ok(None));
+    let in_time = claim(&mut receipts, &call("c", None, "x", &retry));
+    assert!(in_time.is_ok_and(|(r, m)| Arc::ptr_eq(&r, &first) && m == Some(Matched::Implicit)));
 }
 
 #[test]
 fn an_equal_call_finds_one_whose_caller_is_away_unless_it_came_back_and_read() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
-    open(&mut receipts, &call("c", None, "x", &delivery));
-    let found = |receipts: &Receipts| {
-        let retry = Delivery::default();
-        let found = receipts.find(&call("c", None, "x", &retry), Instant::now());
-        // The look hands the receipt over; what is asked here is only whether it was found.
-        if let Ok(Some((receipt, _))) = &found {
-            receipt.hand_over(&delivery);
-        }
-        found.map(|found| found.is_some())
-    };
+    let first = open(&mut receipts, &call("c", None, "x", &delivery));
     delivery.away();
-    assert_eq!(found(&receipts), Ok(true));
+    assert!(is_found(&mut receipts, &first));
     delivery.back();
-    assert_eq!(found(&receipts), Ok(false));
+    assert!(!is_found(&mut receipts, &first));
     delivery.away();
     delivery.answered();
-    assert_eq!(found(&receipts), Ok(false));
+    assert!(!is_found(&mut receipts, &first));
     delivery.lost();
     assert_eq!(delivery.state(), Some(Delivered::Answered));
 }
 
 #[test]
-fn once_the_retry_was_answered_a_third_call_is_new() {
+fn once_the_retry_was_answered_well_a_third_call_is_new() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
-    open(&mut receipts, &call("c", None, "x", &delivery));
+    let first = open(&mut receipts, &call("c", None, "x", &delivery));
     delivery.lost();
     let retry = Delivery::default();
-    assert!(
-        receipts
-            .find(&call("c", None, "x", &retry), Instant::now())
-            .is_ok_and(|f| f.is_some())
-    );
+    first.handle_end(true, &Outcome::Started { run: None }, &retry, Instant::now());
     retry.answered();
-    let third = Delivery::default();
-    assert!(
-        receipts
-            .find(&call("c", None, "x", &third), Instant::now())
-            .is_ok_and(|f| f.is_none())
-    );
+    assert!(!is_found(&mut receipts, &first));
 }
 
 #[test]
-fn an_unknown_outcome_is_found_although_its_answer_was_written() {
+fn a_retry_that_fails_leaves_the_loss_to_be_found_although_its_failure_was_delivered() {
+    for outcome in [Outcome::Unknown, Outcome::Started { run: None }] {
+        let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
+        let first = open(&mut receipts, &call("c", None, "x", &delivery));
+        first.handle_end(false, &outcome, &delivery, Instant::now());
+        delivery.answered();
+        assert!(is_found(&mut receipts, &first), "{outcome:?}");
+        let retry = Delivery::default();
+        first.handle_end(false, &outcome, &retry, Instant::now());
+        retry.answered();
+        assert!(is_found(&mut receipts, &first), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_definite_refusal_that_was_delivered_ends_the_search() {
     let (mut receipts, delivery) = (Receipts::new(), Delivery::default());
-    let receipt = open(&mut receipts, &call("c", None, "x", &delivery));
-    receipt.mark_unknown(Instant::now());
+    let first = open(&mut receipts, &call("c", None, "x", &delivery));
+    first.handle_end(false, &Outcome::Unknown, &delivery, Instant::now());
     delivery.answered();
-    assert!(
-        receipts
-            .find(&call("c", None, "x", &Delivery::default()), Instant::now())
-            .is_ok_and(|f| f.is_some())
-    );
+    first.handle_end(false, &Outcome::NotStarted, &Delivery::default(), Instant::now());
+    assert!(!is_found(&mut receipts, &first));
 }
 
 #[derive(Clone, Debug)]
@@ -141,54 +177,56 @@ struct Step {
     client: u8,
     prompt: u8,
     request: Option<u8>,
+    good: bool,
     answered: bool,
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    (0u8..2, 0u8..2, proptest::option::of(0u8..3), any::<bool>()).prop_map(|(client, prompt, request, answered)| Step {
-        client,
-        prompt,
-        request,
-        answered,
-    })
+    (
+        0u8..2,
+        0u8..2,
+        proptest::option::of(0u8..3),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(client, prompt, request, good, answered)| Step {
+            client,
+            prompt,
+            request,
+            good,
+            answered,
+        })
 }
 
 proptest! {
     #[test]
-    fn an_answered_call_is_never_merged_and_a_request_id_always_is(steps in proptest::collection::vec(step(), 1..30)) {
+    fn what_was_well_answered_is_never_merged_and_a_request_id_always_is(steps in proptest::collection::vec(step(), 1..30)) {
         let mut receipts = Receipts::new();
-        // What each receipt's last answer came to, by thread.
-        let mut answered = std::collections::HashMap::new();
+        // Whether each receipt's caller knows what became of the work, by client and request.
+        let mut known = std::collections::HashMap::new();
         let mut by_request = std::collections::HashMap::new();
         for step in steps {
             let (client, request) = (step.client.to_string(), step.request.map(|r| r.to_string()));
             let prompt = step.prompt.to_string();
             let delivery = Delivery::default();
             let call = call(&client, request.as_deref(), &prompt, &delivery);
-            let used = request.clone().and_then(|r| by_request.get(&(client.clone(), r)).cloned());
-            let receipt = match receipts.find(&call, Instant::now()) {
-                Err(OtherArguments) => {
-                    prop_assert!(used.is_some_and(|(hash, _): (PayloadHash, ThreadId)| hash != call.hash));
-                    continue;
-                }
-                Ok(Some((receipt, Matched::Implicit))) => {
-                    prop_assert_eq!(answered.get(&receipt.thread), Some(&false));
-                    receipt
-                }
-                Ok(Some((receipt, Matched::RequestId))) => {
-                    prop_assert_eq!(used.map(|(_, thread)| thread), Some(receipt.thread.clone()));
-                    receipt
-                }
-                Ok(None) => {
-                    prop_assert!(used.is_none());
-                    open(&mut receipts, &call)
-                }
+            let used = request.clone().and_then(|r| by_request.get(&(client.clone(), r)).copied());
+            let Ok((receipt, matched)) = claim(&mut receipts, &call) else {
+                prop_assert!(used.is_some_and(|hash: PayloadHash| hash != call.hash));
+                continue;
             };
-            if let Some(request) = request.clone() {
-                by_request.insert((client.clone(), request), (call.hash, receipt.thread.clone()));
+            let key = (client.clone(), receipt.request.clone());
+            match matched {
+                Some(Matched::Implicit) => prop_assert_eq!(known.get(&key), Some(&false)),
+                Some(Matched::RequestId) => prop_assert_eq!(used, Some(call.hash)),
+                None => prop_assert!(used.is_none() && !known.contains_key(&key)),
             }
+            if let Some(request) = request.clone() {
+                by_request.insert((client.clone(), request), call.hash);
+            }
+            receipt.handle_end(step.good, &Outcome::Started { run: None }, &delivery, Instant::now());
             if step.answered { delivery.answered() } else { delivery.lost() }
-            answered.insert(receipt.thread.clone(), step.answered);
+            known.insert(key, step.good && step.answered);
         }
     }
 }

@@ -43,6 +43,17 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     cut
 }
 
+/// The text without what T3 cuts off at both ends.
+pub(super) fn trimmed(text: &str) -> &str {
+    text.trim_matches(is_space_to_t3)
+}
+
+/// What JavaScript's `trim` takes for white space.
+pub(super) fn is_space_to_t3(c: char) -> bool {
+    // U+0085 is white space to Unicode and not to JavaScript, U+FEFF the other way round.
+    (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}'
+}
+
 /// The longest beginning of `text` that takes at most `max` characters once it is written as JSON.
 pub(super) fn json_head(text: &str, max: usize) -> &str {
     let mut taken = 0;
