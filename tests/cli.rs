@@ -9,5 +9,9 @@ mod help;
 mod readme;
 #[path = "cli/serve.rs"]
 mod serve;
+#[path = "cli/stdio.rs"]
+mod stdio;
+#[path = "cli/stopping.rs"]
+mod stopping;
 #[path = "cli/support.rs"]
 mod support;

@@ -15,6 +15,8 @@ mod errors;
 mod hang_up;
 #[path = "mcp/long.rs"]
 mod long;
+#[path = "mcp/retries.rs"]
+mod retries;
 #[path = "mcp/schemas.rs"]
 mod schemas;
 #[path = "mcp/sessions.rs"]
@@ -23,3 +25,5 @@ mod sessions;
 mod stopping;
 #[path = "mcp/support.rs"]
 mod support;
+#[path = "mcp/tools.rs"]
+mod tools;

@@ -16,7 +16,7 @@ use super::{Failure, output, runtime};
 use crate::config::DEFAULT_CLIENT;
 use crate::fleet::{Fleet, Patterns, Rules};
 use crate::gateway::{Gateway, GatewaySettings};
-use crate::http::{self, HttpSettings};
+use crate::http::{self, Access, HttpSettings};
 use crate::machine::MachineSettings;
 use crate::mcp::{Client, Server};
 use crate::protocol::Untrusted;
@@ -67,7 +67,9 @@ async fn demo() -> Result<(), Failure> {
         .await
         .map_err(Failure::said)?;
     let url = format!("http://{}{}", listener.local_addr().map_err(Failure::said)?, http::PATH);
-    let server = Server::new(gateway(&simulator, &token, &stop)?);
+    // As when serving, the machine outlives the last call.
+    let machines = CancellationToken::new();
+    let server = Server::new(gateway(&simulator, &token, &machines, &stop)?);
     let serving = tokio::spawn(http::serve(listener, server, settings(&bearer), stop.clone()));
     step("the gateway, for MCP clients", &url);
 
@@ -76,6 +78,7 @@ async fn demo() -> Result<(), Failure> {
     client.close().await;
     stop.cancel();
     let ended = serving.await.map_err(Failure::said)?;
+    machines.cancel();
     simulator.stop().await;
     played?;
     ended.map_err(Failure::said)?;
@@ -86,6 +89,7 @@ async fn demo() -> Result<(), Failure> {
 fn gateway(
     simulator: &Simulator,
     token: &SecretString,
+    machines: &CancellationToken,
     stop: &CancellationToken,
 ) -> Result<std::sync::Arc<Gateway>, Failure> {
     let machine = MachineSettings {
@@ -99,7 +103,7 @@ fn gateway(
         projects: Patterns::new(["*"]).map_err(Failure::said)?,
         ..Rules::default()
     };
-    let fleet = Fleet::start(vec![(machine, rules)], stop);
+    let fleet = Fleet::start(vec![(machine, rules)], machines);
     Ok(Gateway::new(fleet, GatewaySettings::default(), stop.clone()))
 }
 
@@ -108,10 +112,7 @@ fn settings(bearer: &SecretString) -> HttpSettings {
         name: DEFAULT_CLIENT.to_owned(),
         ..Client::default()
     };
-    HttpSettings {
-        bearers: Some(vec![(bearer.clone(), std::sync::Arc::new(client))]),
-        ..HttpSettings::default()
-    }
+    HttpSettings::new(Access::Bearers(vec![(bearer.clone(), std::sync::Arc::new(client))]))
 }
 
 /// What an agent does with the tools.

@@ -5,7 +5,8 @@
 use std::io::{self, Write};
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::{FilterExt as _, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -13,10 +14,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::Failure;
 use super::flags::SettingFlags;
 use crate::config::{LogConfig, LogFormat, Note};
+use crate::mcp::WithoutHangUps;
 use crate::protocol::{Untrusted, escape_json};
-
-/// Says an error for each client that hangs up, which is no error here. Whoever wants to read it names it in the filter.
-const NOISY: &str = "rmcp::service";
 
 /// Starts the log. Only the first call of a process counts.
 pub(super) fn start(config: &LogConfig) -> Result<(), Failure> {
@@ -25,17 +24,20 @@ pub(super) fn start(config: &LogConfig) -> Result<(), Failure> {
         .parse()
         .map_err(|error| Failure::said(format!("the log filter {:?} cannot be read ({error})", config.filter)))?;
     if !config.filter.contains("rmcp") {
-        filter = filter
-            .with_target("rmcp", LevelFilter::WARN)
-            .with_target(NOISY, LevelFilter::OFF);
+        filter = filter.with_target("rmcp", LevelFilter::WARN);
     }
+    let filter = filter.and(WithoutHangUps);
     let layer = tracing_subscriber::fmt::layer().with_ansi(false);
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry();
     let started = match config.format {
-        LogFormat::Text => registry.with(layer.with_writer(Guarded(LogFormat::Text))).try_init(),
-        LogFormat::Json => registry
-            .with(layer.json().with_writer(Guarded(LogFormat::Json)))
-            .try_init(),
+        LogFormat::Text => {
+            let lines = layer.with_writer(Guarded(LogFormat::Text));
+            registry.with(lines.with_filter(filter)).try_init()
+        }
+        LogFormat::Json => {
+            let lines = layer.json().with_writer(Guarded(LogFormat::Json));
+            registry.with(lines.with_filter(filter)).try_init()
+        }
     };
     started.map_err(|error| Failure::said(format!("the log could not be started ({error})")))
 }

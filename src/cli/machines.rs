@@ -17,7 +17,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Asks and prints.
+/// Asks and prints. If none of the machines is online, it fails afterwards.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
     let answer = runtime::run_alone(async {
@@ -25,16 +25,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Ok::<_, Failure>(asking.gateway.machines(&Asking::caller(), MachinesArgs::default())?)
     })??;
     if args.json {
-        return output::json(&answer);
-    }
-    let rows: Vec<_> = answer.machines.iter().map(row).collect();
-    output::table(["machine", "state", "T3", "protocol", "credential", "url"], &rows);
-    for machine in &answer.machines {
-        if let Some(error) = &machine.error {
-            output::complain(format_args!("{}: {}", machine.name, Untrusted(error)));
+        output::json(&answer)?;
+    } else {
+        let rows: Vec<_> = answer.machines.iter().map(row).collect();
+        output::table(["machine", "state", "T3", "protocol", "credential", "url"], &rows);
+        for machine in &answer.machines {
+            if let Some(error) = &machine.error {
+                output::complain(format_args!("{}: {}", machine.name, Untrusted(error)));
+            }
         }
     }
-    Ok(())
+    if answer.machines.iter().any(|machine| machine.online) {
+        Ok(())
+    } else {
+        Err(Failure::Shown)
+    }
 }
 
 fn row(machine: &MachineView) -> [String; 6] {

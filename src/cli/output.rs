@@ -28,6 +28,11 @@ pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A value as one line of JSON, for a program that reads while we run.
+pub(super) fn line_of_json(value: &serde_json::Value) {
+    say(format_args!("{}", escape_json(&value.to_string())));
+}
+
 /// Rows under their heads, in columns. Cells are escaped already.
 pub(super) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) {
     let mut widths = heads.map(|head| head.chars().count());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::asking::gateway_settings;
 use super::flags::SettingFlags;
@@ -95,11 +95,14 @@ fn default_bearer(config: &Config, flags: &str) -> Result<Option<DefaultBearer>,
     }))
 }
 
-/// The gateway over the configured machines, and the MCP server over it.
-fn server(config: &Config, stop: &CancellationToken) -> Result<Server, Failure> {
-    let fleet = Fleet::from_config(config, stop).map_err(Failure::said)?;
+/// The gateway over the configured machines, and the MCP server over it. The machines have a stop of their own, which ends with the guard:
+/// what is being sent when `stop` is cancelled needs them to the last.
+fn server(config: &Config, stop: &CancellationToken) -> Result<(Server, DropGuard), Failure> {
+    let machines = CancellationToken::new();
+    let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
     let gateway = Gateway::new(fleet, gateway_settings(config), stop.clone());
-    Ok(Server::new(gateway).with_origin(config.origin.clone()))
+    let server = Server::new(gateway).with_origin(config.origin.clone());
+    Ok((server, machines.drop_guard()))
 }
 
 async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(), Failure> {
@@ -114,12 +117,13 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let bound = listener.local_addr().map_err(Failure::said)?;
     let settings = HttpSettings::from_config(&config.server, bearer.as_ref().map(|bearer| &bearer.token))
         .map_err(Failure::said)?;
-    let server = server(config, &stop)?;
+    let (server, machines) = server(config, &stop)?;
     announce(config, bound, bearer.as_ref());
     tokio::select! {
         ended = http::serve(listener, server, settings, stop.clone()) => ended.map_err(Failure::said)?,
         () = leave.cancelled() => tracing::warn!("left before everything had ended"),
     }
+    drop(machines);
     tracing::info!("stopped");
     Ok(())
 }
@@ -127,7 +131,7 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
 async fn stdio(config: &Config) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let leave = stop_on_signals(&stop);
-    let server = server(config, &stop)?;
+    let (server, machines) = server(config, &stop)?;
     if config.machines.is_empty() {
         tracing::warn!(
             "no machine is configured: name a config with --config, or write t3code-mcp/t3code.toml in the user's config directory"
@@ -135,23 +139,21 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
     }
     let gateway = server.gateway().clone();
     let serving = async {
-        let ended = match mcp::serve_stdio(server, stop.clone()).await {
-            // Told to stop before its client had said anything.
-            Err(_) if stop.is_cancelled() => Ok(()),
-            ended => ended.map_err(Failure::said),
-        };
-        // Its client is gone, and so are the waits; what was sent to a machine is still seen through.
+        let ended = mcp::serve_stdio(server, stop.clone()).await.map_err(Failure::said);
+        // However it ended; what was being sent to a machine is still seen through.
         stop.cancel();
         gateway.settled().await;
         ended
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = serving => ended,
         () = leave.cancelled() => {
             tracing::warn!("left before everything had ended");
             Ok(())
         }
-    }
+    };
+    drop(machines);
+    ended
 }
 
 /// Cancels `stop` at the first SIGTERM or SIGINT; the token that is returned ends the patience: after ten seconds, or at a second signal.

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use serde_json::json;
+
 use super::{Failure, output, runtime};
 use crate::simulator::{Simulator, SimulatorOptions};
 
@@ -21,6 +23,9 @@ pub(super) struct Args {
     /// Refuse clients that do not name the protocol's version, as newer servers do
     #[arg(long)]
     gate: bool,
+    /// Print a JSON object with the url and the project to stdout, once it listens
+    #[arg(long)]
+    json: bool,
 }
 
 const HELP: &str = "\
@@ -44,6 +49,9 @@ async fn simulate(args: &Args) -> Result<(), Failure> {
         ..SimulatorOptions::default()
     };
     let simulator = Simulator::start(options).await.map_err(Failure::said)?;
+    if args.json {
+        output::line_of_json(&json!({"url": simulator.url(), "project": "t3-smoke"}));
+    }
     output::complain(format_args!(
         "a simulated T3 listens on {}, with the project t3-smoke",
         simulator.url()

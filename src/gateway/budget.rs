@@ -9,7 +9,7 @@ use crate::gateway::text;
 use crate::gateway::view::{PendingView, ThreadView, TruncatedView};
 
 /// How many characters of text an answer may have.
-pub(super) const ANSWER_CHARS: usize = 24_000;
+pub const ANSWER_CHARS: usize = 24_000;
 
 /// What `truncated` itself takes at most.
 const TRUNCATED_CHARS: usize = 240;

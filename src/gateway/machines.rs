@@ -61,7 +61,12 @@ pub struct CredentialView {
 }
 
 /// A credential that ends sooner is worth a word.
-const EXPIRING_SOON_DAYS: i64 = 14;
+pub const EXPIRING_SOON_DAYS: i64 = 14;
+
+/// The whole days until a credential ends; negative once it has.
+pub fn days_left(ends: Timestamp, now: Timestamp) -> i64 {
+    ends.duration_since(now).as_hours().div_euclid(24)
+}
 
 impl Gateway {
     /// Every configured machine that the caller may use, from memory.
@@ -103,10 +108,8 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
 }
 
 fn credential(status: &MachineStatus, now: Timestamp) -> CredentialView {
-    let days_left = status
-        .expires_at
-        .map(|ends| ends.duration_since(now).as_hours().div_euclid(24));
-    let state = match (&status.error, days_left) {
+    let days = status.expires_at.map(|ends| days_left(ends, now));
+    let state = match (&status.error, days) {
         (Some(MachineError::NeedsPairing { .. }), _) => "needs_pairing",
         (_, Some(days)) if days < 0 => "expired",
         (_, Some(days)) if days < EXPIRING_SOON_DAYS => "expiring_soon",
@@ -116,6 +119,6 @@ fn credential(status: &MachineStatus, now: Timestamp) -> CredentialView {
     };
     CredentialView {
         state: state.to_owned(),
-        days_left,
+        days_left: days,
     }
 }

@@ -49,12 +49,13 @@ use crate::gateway::memory::Memory;
 use crate::gateway::receipts::Receipts;
 
 pub use answer::{AnswerAnswer, AnswerArgs};
+pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery, LostOnDrop};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
 pub use error::{ErrorCode, ToolError};
 pub use interrupt::{InterruptAnswer, InterruptArgs};
-pub use machines::{CredentialView, MachineView, MachinesAnswer, MachinesArgs};
+pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use thread::ThreadArgs;

@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq as _;
 use super::failures::Failures;
 use super::reply::refusal;
 use super::serve::Connection;
-use super::settings::HttpSettings;
+use super::settings::{Access, HttpSettings};
 use crate::mcp::Client;
 
 /// The digest of a token, and who is behind it.
@@ -36,12 +36,15 @@ pub(super) struct Bearers {
 
 impl Bearers {
     pub(super) fn new(settings: &HttpSettings) -> Self {
-        let known = settings.bearers.as_ref().map(|bearers| {
-            bearers
-                .iter()
-                .map(|(token, client)| (digest(token.expose_secret()), Arc::clone(client)))
-                .collect()
-        });
+        let known = match &settings.access {
+            Access::Open => None,
+            Access::Bearers(bearers) => Some(
+                bearers
+                    .iter()
+                    .map(|(token, client)| (digest(token.expose_secret()), Arc::clone(client)))
+                    .collect(),
+            ),
+        };
         Self {
             known,
             failures: Arc::default(),

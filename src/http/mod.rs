@@ -2,7 +2,7 @@
 //!
 //! From the outside in: Host and Origin (before anything is read), the bearer, the whole body, the session's owner, an early sign of life for
 //! long calls, then rmcp's service. Every refusal is JSON. `/healthz` stands outside of all checks and asks no machine. It knows no tool and
-//! decides nothing about threads. `cli` calls [`app`] or [`serve`].
+//! decides nothing about threads. `cli` calls [`serve`].
 
 mod bearer;
 mod body;
@@ -35,7 +35,7 @@ use reply::refusal;
 
 pub use body::MAX_BODY_BYTES;
 pub use serve::{ServeError, serve, serve_endpoint};
-pub use settings::{HttpSettings, Patience};
+pub use settings::{Access, HttpSettings, Patience};
 
 /// The path of the endpoint.
 pub const PATH: &str = "/mcp";
@@ -53,11 +53,6 @@ pub struct Endpoint {
     pub cut: CancellationToken,
 }
 
-/// The routes alone, for who serves them himself.
-pub fn app(server: Server, settings: HttpSettings, stop: &CancellationToken) -> Router {
-    endpoint(server, settings, stop).router
-}
-
 /// The endpoint. Its sessions are looked after until `stop` is cancelled.
 pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken) -> Endpoint {
     let sessions = Sessions::new(settings.sessions);
@@ -67,7 +62,7 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
     let mcp = StreamableHttpService::new(
         move || Ok(server.clone()),
         Arc::clone(&sessions),
-        mcp_config(&sessions, cut.clone()),
+        mcp_config(&sessions, settings.patience, cut.clone()),
     );
     let settings = Arc::new(settings);
     let guarded = Router::new()
@@ -96,13 +91,15 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
     }
 }
 
-fn mcp_config(sessions: &Arc<Sessions>, cut: CancellationToken) -> StreamableHttpServerConfig {
+fn mcp_config(sessions: &Arc<Sessions>, patience: Patience, cut: CancellationToken) -> StreamableHttpServerConfig {
     let mut config = StreamableHttpServerConfig::default()
         // `guard` has checked both, with a refusal that names the setting.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         // Calls of the newest revision that have no progress to tell: a third faster than a stream.
         .with_json_response(true)
+        // The streams of sessions begin at once; what keeps them alive in a silent call is rmcp's own.
+        .with_sse_keep_alive(Some(patience.comment_every))
         .with_max_request_body_bytes(MAX_BODY_BYTES)
         .with_cancellation_token(cut);
     config.session_store = Some(Arc::clone(sessions) as Arc<_>);

@@ -70,7 +70,7 @@ impl Connected<IncomingStream<'_, Tcp>> for Connection {
 pub struct ServeError(#[from] io::Error);
 
 /// Serves until `stop` is cancelled, then answers what is open and returns within ten seconds. `stop` is also the gateway's: by it the open waits
-/// learn that they have to answer.
+/// learn that they have to answer. It must not be the machines': what is being sent when it is cancelled is still seen through.
 pub async fn serve(
     listener: TcpListener,
     server: Server,

@@ -10,15 +10,24 @@ use crate::fleet::{Limits, PatternError};
 use crate::mcp::Client;
 use crate::mcp::sessions::SessionSettings;
 
+/// Who gets in.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// Whoever reaches the port, as the default client.
+    Open,
+    /// Who shows one of these bearers; without any, nobody.
+    Bearers(Vec<(SecretString, Arc<Client>)>),
+}
+
 /// What the endpoint is told.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// Values of `Host` that pass besides the address that is bound: `host` (any port) or `host:port`.
     pub allowed_hosts: Vec<String>,
     /// Values of `Origin` that pass: `scheme://host[:port]`, with `*` for any port, or `null`.
     pub allowed_origins: Vec<String>,
-    /// Who comes in by which bearer. None: everyone, as the default client.
-    pub bearers: Option<Vec<(SecretString, Arc<Client>)>>,
+    /// Who gets in.
+    pub access: Access,
     /// The clocks of long calls.
     pub patience: Patience,
     /// The clocks of sessions.
@@ -44,10 +53,21 @@ impl Default for Patience {
 }
 
 impl HttpSettings {
+    /// For clients on this computer, without a browser's `Origin`.
+    pub fn new(access: Access) -> Self {
+        Self {
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+            access,
+            patience: Patience::default(),
+            sessions: SessionSettings::default(),
+        }
+    }
+
     /// From what the operator decided. `default_bearer` is the token of the default client, given or generated.
     pub fn from_config(server: &ServerConfig, default_bearer: Option<&SecretString>) -> Result<Self, PatternError> {
-        let bearers = match server.auth {
-            Auth::None => None,
+        let access = match server.auth {
+            Auth::None => Access::Open,
             Auth::Bearer => {
                 let mut bearers = Vec::new();
                 if server.default_bearer
@@ -60,14 +80,13 @@ impl HttpSettings {
                     let name = client.name.clone();
                     bearers.push((client.token.clone(), Arc::new(Client { name, limits })));
                 }
-                Some(bearers)
+                Access::Bearers(bearers)
             }
         };
         Ok(Self {
             allowed_hosts: server.allowed_hosts.clone(),
             allowed_origins: server.allowed_origins.clone(),
-            bearers,
-            ..Self::default()
+            ..Self::new(access)
         })
     }
 }

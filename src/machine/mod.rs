@@ -142,10 +142,12 @@ impl Machine {
         let first = async {
             loop {
                 shell.mark_unchanged();
-                if self.core.state.mirror().has_base() {
+                let status = self.status();
+                // The first snapshot comes a moment before the connection can be asked anything.
+                let usable = self.core.link.borrow().is_some() || status.unreachable_since.is_some();
+                if usable && self.core.state.mirror().has_base() {
                     return Ok(());
                 }
-                let status = self.status();
                 if let Some(error) = status.error
                     && !status.online
                 {

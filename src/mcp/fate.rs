@@ -179,7 +179,7 @@ mod tests {
         assert!(matches!(fate.delivery().state(), Some(Delivered::Away(_))));
         let mut back = fate.reader();
         assert_eq!(fate.delivery().state(), None);
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         assert!(!fate.lost().is_cancelled());
         back.finished();
         assert!(fate.settled().await);

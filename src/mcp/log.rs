@@ -3,6 +3,8 @@
 use std::fmt::{Debug, Write as _};
 
 use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter};
 
@@ -19,6 +21,20 @@ pub struct WithoutHangUps;
 impl<S: Subscriber> Filter<S> for WithoutHangUps {
     fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         true
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        // What stands for the most of the log is not to be asked about event by event.
+        if metadata.target() == TARGET {
+            Interest::sometimes()
+        } else {
+            Interest::always()
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        // It sets no level; without this one, a filter beside it would not either.
+        Some(LevelFilter::TRACE)
     }
 
     fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
@@ -51,7 +67,9 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
+    use tracing::Level;
     use tracing_subscriber::Layer as _;
+    use tracing_subscriber::filter::{FilterExt as _, Targets};
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
@@ -76,11 +94,13 @@ mod tests {
         let writer = written.clone();
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(move || writer.clone())
-            .with_filter(WithoutHangUps);
+            .with_filter(Targets::new().with_default(Level::INFO).and(WithoutHangUps));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
             tracing::error!(target: "rmcp::service", error = "closed", "failed to send pending response during drain");
             tracing::error!(target: "rmcp::service", "fail to close sink");
             tracing::error!(target: "t3code_mcp", "failed to send pending response during drain");
+            tracing::debug!(target: "t3code_mcp", "below the level");
+            assert_eq!(LevelFilter::current(), LevelFilter::INFO);
         });
         let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), 2, "{text}");

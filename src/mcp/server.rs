@@ -153,3 +153,34 @@ impl ServerHandler for Server {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::fleet::Fleet;
+    use crate::gateway::GatewaySettings;
+
+    /// Deriving the schemas takes longer than many a call.
+    #[test]
+    fn the_tools_are_made_once_whoever_asks_how_often() {
+        let stop = CancellationToken::new();
+        let gateway = Gateway::new(Fleet::start(Vec::new(), &stop), GatewaySettings::default(), stop);
+        let server = Server::new(gateway);
+        // As the HTTP service makes one for each session and each call.
+        let clone = server.clone();
+        for route in &server.inner.routes {
+            let name = &*route.tool.name;
+            assert!(std::ptr::eq(route, clone.route(name).unwrap()));
+            let (first, second) = (server.get_tool(name).unwrap(), clone.get_tool(name).unwrap());
+            assert!(Arc::ptr_eq(&first.input_schema, &second.input_schema));
+            assert!(Arc::ptr_eq(
+                &first.output_schema.unwrap(),
+                &second.output_schema.unwrap()
+            ));
+        }
+    }
+}

@@ -1,7 +1,16 @@
 //! MCP over the process's own pipes, for a client that starts the gateway itself.
+//!
+//! The end of stdin and a signal to stop are one: reading ends, open waits are answered, and rmcp gives the other calls five seconds to get
+//! their answers out.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::FutureExt as _;
 use rmcp::ServiceExt as _;
-use tokio_util::sync::CancellationToken;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::mcp::Server;
 
@@ -10,20 +19,61 @@ use crate::mcp::Server;
 #[error("the MCP client on stdin could not be served: {0}")]
 pub struct StdioError(String);
 
-/// Serves one client on stdin and stdout until it closes them or `stop` is cancelled. Calls that run then still get their answer out: rmcp gives
-/// them five seconds. The caller should leave the process afterwards, since a read of stdin may still block where it is no pipe.
+/// Serves one client on stdin and stdout until it closes them or `stop` is cancelled, which it is when stdin ends: `stop` is also the gateway's.
+/// The caller should leave the process afterwards, since a read of stdin may still block where it is no pipe.
 pub async fn serve_stdio(server: Server, stop: CancellationToken) -> Result<(), StdioError> {
-    let transport = rmcp::transport::stdio_pipes();
-    let starting = server.serve_with_ct(transport, stop.clone());
-    let running = tokio::select! {
-        running = starting => match running {
-            Ok(running) => running,
-            // The client left before it said anything.
-            Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-            Err(error) => return Err(StdioError(error.to_string())),
-        },
-        () = stop.cancelled() => return Ok(()),
+    let (reader, writer) = rmcp::transport::stdio_pipes();
+    serve(server, reader, writer, stop).await
+}
+
+async fn serve(
+    server: Server,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl tokio::io::AsyncWrite + Send + Unpin + 'static,
+    stop: CancellationToken,
+) -> Result<(), StdioError> {
+    let running = match server.serve((Input::new(reader, stop), writer)).await {
+        Ok(running) => running,
+        // The client left before it said anything.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+        Err(error) => return Err(StdioError(error.to_string())),
     };
     running.waiting().await.map_err(|error| StdioError(error.to_string()))?;
     Ok(())
+}
+
+/// What is read, up to its end or the signal to stop; the end is such a signal.
+struct Input<R> {
+    reader: R,
+    stop: CancellationToken,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    ended: bool,
+}
+
+impl<R> Input<R> {
+    fn new(reader: R, stop: CancellationToken) -> Self {
+        Self {
+            reader,
+            stopped: Box::pin(stop.clone().cancelled_owned()),
+            stop,
+            ended: false,
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        // A future that has ended must not be asked again.
+        if self.ended || self.stopped.poll_unpin(cx).is_ready() {
+            self.ended = true;
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let read = ready!(Pin::new(&mut self.reader).poll_read(cx, buf));
+        if read.is_err() || buf.filled().len() == before {
+            self.ended = true;
+            self.stop.cancel();
+        }
+        Poll::Ready(read)
+    }
 }

@@ -1,11 +1,20 @@
 //! Writes an answer as short text: the same facts as its structured content, for clients that read only text.
 //!
-//! One line a fact, nested ones indented, in the order in which the answer's type declares its fields, so that what a cut would take is what
-//! matters least. It never adds or leaves out a fact. `tool` calls it for every result.
+//! One line a fact, nested ones indented, in the order in which the answer's type declares its fields. It never adds a fact, and leaves none out:
+//! layout costs a little more here than in JSON, so where the text would grow beyond its bound, its longest texts are shortened and say so.
+//! `tool` calls it for every result.
 
 use std::fmt::{self, Write as _};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use crate::gateway::ANSWER_CHARS;
+
+/// How often a text is shortened before the end of the whole is cut off. Once is enough but for answers of very many long texts.
+const MOST_CUTS: usize = 64;
+
+/// What stands for what was cut takes at most so many characters.
+const MARK_CHARS: usize = 80;
 
 /// A JSON value that keeps the order of its keys.
 #[derive(Debug)]
@@ -16,20 +25,49 @@ enum Node {
     Word(String),
 }
 
-/// The answer, rendered from its JSON.
-pub(super) fn facts(json: &str) -> String {
-    let mut out = String::new();
+/// The whole text of a result: a line that sums it up, then the facts. It has at most as many characters as answers are cut to, or as the
+/// JSON itself where that is more.
+pub(super) fn told(summary: &str, json: &str) -> String {
+    let bound = json.chars().count().max(ANSWER_CHARS);
+    let summary_chars = summary.chars().count() + 1;
+    format!("{summary}\n{}", facts(json, bound.saturating_sub(summary_chars)))
+}
+
+/// The answer, rendered from its JSON, in at most `bound` characters.
+fn facts(json: &str, bound: usize) -> String {
     // Only what we serialised ourselves comes here; were it no JSON, it would still be the facts.
-    let Ok(node) = serde_json::from_str::<Node>(json) else {
-        return json.to_owned();
+    let Ok(mut node) = serde_json::from_str::<Node>(json) else {
+        return head(json, bound).to_owned();
     };
-    if let Node::Map(entries) = &node {
+    let mut out = render(&node);
+    for _ in 0..MOST_CUTS {
+        let excess = out.chars().count().saturating_sub(bound);
+        if excess == 0 || !node.shorten_longest(excess) {
+            break;
+        }
+        out = render(&node);
+    }
+    let kept = head(&out, bound).len();
+    out.truncate(kept);
+    out
+}
+
+fn render(node: &Node) -> String {
+    let mut out = String::new();
+    if let Node::Map(entries) = node {
         write_entries(&mut out, entries, 0);
     } else {
-        write_value(&mut out, &node, 0);
+        write_value(&mut out, node, 0);
     }
     out.truncate(out.trim_end().len());
     out
+}
+
+fn head(text: &str, chars: usize) -> &str {
+    match text.char_indices().nth(chars) {
+        Some((at, _)) => text.get(..at).unwrap_or(text),
+        None => text,
+    }
 }
 
 fn write_entries(out: &mut String, entries: &[(String, Node)], depth: usize) {
@@ -53,7 +91,7 @@ fn write_value(out: &mut String, node: &Node, depth: usize) {
             out.push_str(" |\n");
             // Marked, not indented: a report of a thousand lines stays short, and no line of it can pass for a fact.
             for line in text.lines() {
-                out.push_str("> ");
+                out.push('>');
                 out.push_str(line);
                 out.push('\n');
             }
@@ -96,6 +134,36 @@ fn indent(out: &mut String, depth: usize) {
 }
 
 impl Node {
+    /// Takes so many characters, or as many as there are, from the end of the longest text; false if no text is long enough to be worth it.
+    fn shorten_longest(&mut self, excess: usize) -> bool {
+        let Some((chars, text)) = self.longest() else {
+            return false;
+        };
+        if chars <= 2 * MARK_CHARS {
+            return false;
+        }
+        let kept = chars.saturating_sub(excess + MARK_CHARS).max(MARK_CHARS);
+        let at = head(text, kept).len();
+        text.truncate(at);
+        let _ = write!(text, "… ({} characters more in the structured content)", chars - kept);
+        true
+    }
+
+    fn longest(&mut self) -> Option<(usize, &mut String)> {
+        match self {
+            Self::Text(text) => Some((text.chars().count(), text)),
+            Self::Word(_) => None,
+            Self::List(items) => items
+                .iter_mut()
+                .filter_map(Self::longest)
+                .max_by_key(|(chars, _)| *chars),
+            Self::Map(entries) => entries
+                .iter_mut()
+                .filter_map(|(_, node)| node.longest())
+                .max_by_key(|(chars, _)| *chars),
+        }
+    }
+
     fn word(&self) -> Option<&str> {
         match self {
             Self::Text(word) | Self::Word(word) => Some(word),
@@ -168,6 +236,9 @@ impl<'de> Deserialize<'de> for Node {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Map, Value, json};
+
     use super::*;
 
     #[test]
@@ -175,9 +246,60 @@ mod tests {
         let json = r#"{"z":"last first","a":3,"ok":true,"run":{"id":"r1","status":"done"},"tags":["x","y"],
             "messages":[{"role":"user","text":"one\ntwo"},{"role":"assistant","text":"ok"}],"nothing":[]}"#;
         assert_eq!(
-            facts(json),
-            "z: last first\na: 3\nok: yes\nrun:\n  id: r1\n  status: done\ntags: x, y\nmessages:\n- role: user\n  text: |\n> one\n> two\n\
+            facts(json, 1_000),
+            "z: last first\na: 3\nok: yes\nrun:\n  id: r1\n  status: done\ntags: x, y\nmessages:\n- role: user\n  text: |\n>one\n>two\n\
              - role: assistant\n  text: ok\nnothing: none"
         );
+    }
+
+    #[test]
+    fn what_is_too_long_loses_the_end_of_its_longest_text_and_no_other_fact() {
+        let view = json!({"a": "first", "report": "line\n\n".repeat(400), "z": {"pending": ["yes"]}}).to_string();
+        let text = facts(&view, 1_000);
+        assert!(text.chars().count() <= 1_000, "{text}");
+        assert!(text.starts_with("a: first\nreport: |\n>line\n>\n>line\n"), "{text}");
+        assert!(
+            text.ends_with(" characters more in the structured content)\nz:\n  pending: yes"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_answer_within_its_bound_as_json_is_within_it_as_text() {
+        // Layout takes most where much is nested and little is said.
+        let question = json!({"id": "1", "options": (0..30).map(|_| json!({"a": 1, "b": 2})).collect::<Vec<_>>()});
+        let view = json!({"pending": (0..45).map(|_| json!({"questions": [question]})).collect::<Vec<_>>(), "text": "x".repeat(3_000)});
+        let view = view.to_string();
+        assert!(view.len() <= ANSWER_CHARS && facts(&view, usize::MAX).len() > ANSWER_CHARS);
+        assert!(told("Done.", &view).chars().count() <= ANSWER_CHARS);
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            any::<u32>().prop_map(Value::from),
+            "[a-z\n ]{0,300}".prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 64, 8, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..8).prop_map(Value::from),
+                proptest::collection::vec(("[a-z]{1,8}", inner), 0..8)
+                    .prop_map(|entries| Value::Object(entries.into_iter().collect::<Map<_, _>>())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_longer_than_its_bound(value in value(), bound in 0usize..2_000) {
+            prop_assert!(facts(&value.to_string(), bound).chars().count() <= bound);
+        }
+
+        #[test]
+        fn a_text_of_lines_is_hardly_longer_than_its_json(text in "[a\n]{0,2000}") {
+            let json = json!({"report": text}).to_string();
+            prop_assert!(facts(&json, usize::MAX).chars().count() <= json.chars().count());
+        }
     }
 }

@@ -26,11 +26,8 @@ use crate::mcp::{caller, errors, schema, text};
 pub enum Effect {
     /// Nothing: it may end when its client is gone.
     Reads,
-    /// It starts or changes work: it goes on without its client.
-    Changes {
-        /// A second equal call changes nothing more.
-        idempotent: bool,
-    },
+    /// It starts or changes work, and an equal call does so again: it goes on without its client.
+    Changes,
 }
 
 /// One tool.
@@ -88,15 +85,15 @@ pub(super) struct Request<'a> {
 impl Route {
     /// The route to a tool.
     pub(super) fn of<T: Tool>() -> Self {
-        let (read_only, idempotent) = match T::EFFECT {
-            Effect::Reads => (true, true),
-            Effect::Changes { idempotent } => (false, idempotent),
+        let read_only = match T::EFFECT {
+            Effect::Reads => true,
+            Effect::Changes => false,
         };
         let annotations = ToolAnnotations::from_raw(
             Some(T::TITLE.to_owned()),
             Some(read_only),
             Some(!read_only),
-            Some(idempotent),
+            Some(read_only),
             // Agents on other machines, with whatever they reach.
             Some(true),
         );
@@ -135,7 +132,7 @@ async fn run<T: Tool>(gateway: &Arc<Gateway>, request: Request<'_>) -> CallToolR
         done = &mut work => done,
         () = gone => match T::EFFECT {
             Effect::Reads => Err(errors::unheard(T::NAME)),
-            Effect::Changes { .. } => work.await,
+            Effect::Changes => work.await,
         },
     };
     if fate.is_none() {
@@ -176,7 +173,7 @@ fn result<T: Tool>(answer: &T::Answer) -> CallToolResult {
             return errors::failed(&errors::internal(T::NAME));
         }
     };
-    let told = format!("{}\n{}", T::summary(answer), text::facts(&json));
+    let told = text::told(&T::summary(answer), &json);
     let mut result = CallToolResult::success(vec![ContentBlock::text(told)]);
     result.structured_content = Some(data);
     result

@@ -1,5 +1,7 @@
 //! The commands that ask: against a simulated T3, each a process of its own.
 
+use std::io::{BufRead as _, BufReader};
+
 use serde_json::Value;
 
 use crate::support::{Place, Running};
@@ -66,6 +68,19 @@ fn machines_and_projects_are_listed_for_people_and_for_programs() {
 }
 
 #[test]
+fn a_simulated_machine_tells_a_program_where_it_listens() {
+    let place = Place::new();
+    let mut simulate = place.start(&["simulate", "--port", "0", "--json"]);
+    let mut line = String::new();
+    BufReader::new(simulate.child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(told["project"], "t3-smoke");
+    assert_eq!(told["url"], format!("http://{}", simulate.address()));
+}
+
+#[test]
 fn doctor_finds_a_machine_well() {
     let (_simulate, place) = simulated("the-right-token");
     let doctor = run(&place, &["doctor"]);
@@ -99,6 +114,7 @@ fn doctor_says_what_is_wrong_with_a_machine_and_what_to_do() {
     assert!(doctor.out.contains("cannot be reached"), "{}", doctor.out);
     let machines = run(&place, &["machines"]);
     assert!(machines.out.contains("offline"), "{}", machines.out);
+    assert_eq!(machines.code, Some(1), "none is online");
     let projects = run(&place, &["projects"]);
     assert_eq!(projects.code, Some(1));
     assert!(projects.err.contains("sim: "), "{}", projects.err);

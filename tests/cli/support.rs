@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
+use t3code_mcp::simulator::{Faults, Simulator, SimulatorOptions};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 /// A home and a working directory.
 pub struct Place {
@@ -55,6 +57,33 @@ impl Place {
 
     pub fn start(&self, arguments: &[&str]) -> Running {
         Running::start(self.command(arguments))
+    }
+}
+
+/// A simulated T3 in this process, whose faults a test can set.
+pub struct Machine {
+    pub simulator: Simulator,
+    pub faults: Faults,
+    _runtime: Runtime,
+}
+
+impl Machine {
+    pub fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let simulator = runtime.block_on(Simulator::start(SimulatorOptions::default())).unwrap();
+        Self {
+            faults: simulator.faults(),
+            simulator,
+            _runtime: runtime,
+        }
+    }
+
+    /// A place whose `serve` knows it as `sim`.
+    pub fn place(&self) -> Place {
+        let url = self.simulator.url();
+        Place::new().config(&format!(
+            "[machines.sim]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n"
+        ))
     }
 }
 

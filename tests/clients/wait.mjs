@@ -1,6 +1,11 @@
 // A long call without a progress token, seen through by the TypeScript client (`npm i @modelcontextprotocol/client`) in both eras.
 //
-//     node wait.mjs http://127.0.0.1:8000/mcp TOKEN TOOL '{"seconds": 330}'
+// Start `t3code-mcp simulate` and a `t3code-mcp serve` that knows it, dispatch a thread whose prompt is `sleep 330`, and wait for it longer than
+// the 300 s of silence after which the client gives up:
+//
+//     node wait.mjs http://127.0.0.1:8000/mcp "$(t3code-mcp token)" t3_wait '{"thread_id": "...", "timeout": 400}'
+//
+// The tests `a_silent_wait_...` in tests/mcp/long.rs check the same on every run, with shorter clocks.
 
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 

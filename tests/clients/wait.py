@@ -1,6 +1,11 @@
 """A long call without a progress token, seen through by the Python SDK (`pip install mcp`) in both eras.
 
-    python wait.py http://127.0.0.1:8000/mcp TOKEN TOOL '{"seconds": 330}'
+Start `t3code-mcp simulate` and a `t3code-mcp serve` that knows it, dispatch a thread whose prompt is `sleep 330`, and wait for it longer than the
+300 s of silence after which the SDK gives up:
+
+    python wait.py http://127.0.0.1:8000/mcp "$(t3code-mcp token)" t3_wait '{"thread_id": "...", "timeout": 400}'
+
+The tests `a_silent_wait_...` in tests/mcp/long.rs check the same on every run, with shorter clocks.
 """
 
 import asyncio

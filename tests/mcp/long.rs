@@ -9,12 +9,14 @@ use t3code_mcp::http::Patience;
 
 use crate::support::{ALICE, Running, messages, seen, settings, start};
 
+const QUICK: Patience = Patience {
+    early_after: Duration::from_millis(20),
+    comment_every: Duration::from_millis(20),
+};
+
 async fn quick() -> Running {
     let mut settings = settings();
-    settings.patience = Patience {
-        early_after: Duration::from_millis(20),
-        comment_every: Duration::from_millis(20),
-    };
+    settings.patience = QUICK;
     start(settings).await
 }
 
@@ -42,6 +44,35 @@ async fn a_silent_wait_gets_a_sign_of_life_and_then_its_answer() {
         (&message["id"], &message["result"]["structuredContent"]["key"]),
         (&json!(1), &json!("silent"))
     );
+}
+
+#[tokio::test]
+async fn a_silent_wait_in_a_session_gets_signs_of_life_and_keeps_the_session_awake() {
+    let mut settings = settings();
+    settings.patience = QUICK;
+    settings.sessions.idle = Duration::from_millis(20);
+    settings.sessions.look_every = Duration::from_millis(5);
+    let endpoint = start(settings).await;
+    let session = endpoint.session(ALICE).await;
+    let call = endpoint.legacy_call(
+        &session,
+        1,
+        "trial_read",
+        &json!({"key": "silent-legacy", "hold": true}),
+    );
+    let mut stream = Box::pin(call.send().await.unwrap().bytes_stream());
+    let mut text = String::new();
+    // Several comments come while the tool still holds, each long after the session would have gone to sleep.
+    while text.lines().filter(|line| line.starts_with(':')).count() < 5 {
+        let bytes = futures_util::StreamExt::next(&mut stream).await.unwrap().unwrap();
+        text.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    assert!(!text.contains("result"), "{text}");
+    seen("silent-legacy").release.notify_one();
+    while let Some(bytes) = futures_util::StreamExt::next(&mut stream).await {
+        text.push_str(&String::from_utf8_lossy(&bytes.unwrap()));
+    }
+    assert!(text.contains(r#""key":"silent-legacy""#), "{text}");
 }
 
 #[tokio::test]

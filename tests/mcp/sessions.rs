@@ -200,6 +200,24 @@ async fn equal_request_ids_in_flight_never_get_each_others_results() {
 }
 
 #[tokio::test]
+async fn cancelled_calls_leave_nothing_to_come_back_for() {
+    let endpoint = start(settings()).await;
+    let session = endpoint.session(ALICE).await;
+    let before = endpoint.sessions.kept_streams();
+    for id in 1..20_u64 {
+        let key = format!("cancelled-{id}");
+        let call = endpoint.legacy_call(&session, id, "trial_read", &json!({"key": key, "hold": true}));
+        let call = tokio::spawn(async move { call.send().await.unwrap().text().await.unwrap() });
+        seen(&key).began.notified().await;
+        let body = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        let cancel = endpoint.post(ALICE).header("mcp-session-id", &session).json(&body);
+        assert_eq!(cancel.send().await.unwrap().status(), 202);
+        call.await.unwrap();
+    }
+    until("nothing is kept", || endpoint.sessions.kept_streams() <= before).await;
+}
+
+#[tokio::test]
 async fn discovery_and_listing_grow_no_sessions() {
     let endpoint = start(settings()).await;
     let sessions = endpoint.sessions.clone();

@@ -10,11 +10,13 @@ use reqwest::{RequestBuilder, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use t3code_mcp::fleet::Fleet;
-use t3code_mcp::gateway::{Delivered, Delivery, Gateway, GatewaySettings, Tick, ToolError};
-use t3code_mcp::http::{HttpSettings, endpoint, serve_endpoint};
+use t3code_mcp::fleet::{Fleet, Patterns, Rules};
+use t3code_mcp::gateway::{ANSWER_CHARS, Delivered, Delivery, ErrorCode, Gateway, GatewaySettings, Tick, ToolError};
+use t3code_mcp::http::{Access, HttpSettings, endpoint, serve_endpoint};
+use t3code_mcp::machine::MachineSettings;
 use t3code_mcp::mcp::sessions::{SessionSettings, Sessions};
 use t3code_mcp::mcp::{Call, Client, Effect, Server, Tool};
+use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -120,7 +122,7 @@ macro_rules! trial_tool {
 }
 
 trial_tool!(TrialRead, "trial_read", Effect::Reads);
-trial_tool!(TrialChange, "trial_change", Effect::Changes { idempotent: false });
+trial_tool!(TrialChange, "trial_change", Effect::Changes);
 
 pub fn gateway(stop: &CancellationToken) -> Arc<Gateway> {
     Gateway::new(Fleet::start(vec![], stop), GatewaySettings::default(), stop.clone())
@@ -132,6 +134,34 @@ pub fn server(stop: &CancellationToken) -> Server {
         .with_tool::<TrialChange>()
 }
 
+/// A simulated machine slow enough that a thread's state, right after a call, does not depend on this computer's.
+pub async fn simulator() -> Simulator {
+    let mut options = SimulatorOptions::default();
+    options.model.timing.prepare = Duration::from_millis(700);
+    options.model.timing.checkpoint = Duration::from_millis(700);
+    Simulator::start(options).await.unwrap()
+}
+
+/// An endpoint over one simulated machine, `mac`, all of whose projects are allowed.
+pub async fn start_over(simulator: &Simulator, settings: HttpSettings) -> Running {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let machine = MachineSettings {
+        name: "mac".to_owned(),
+        url: simulator.url().parse().unwrap(),
+        token: Some("any".to_owned().into()),
+        ca_file: None,
+        frame_limit: 64 << 20,
+    };
+    let rules = Rules {
+        projects: Patterns::new(["*"]).unwrap(),
+        ..Rules::default()
+    };
+    let (stop, machines) = (CancellationToken::new(), CancellationToken::new());
+    let fleet = Fleet::start(vec![(machine, rules)], &machines);
+    let gateway = Gateway::new(fleet, GatewaySettings::default(), stop.clone());
+    serve(Server::new(gateway), settings, stop, machines).await
+}
+
 /// An endpoint that runs.
 pub struct Running {
     pub url: String,
@@ -139,11 +169,13 @@ pub struct Running {
     pub sessions: Arc<Sessions>,
     pub stop: CancellationToken,
     pub served: tokio::task::JoinHandle<()>,
+    machines: CancellationToken,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
+        self.machines.cancel();
     }
 }
 
@@ -159,13 +191,12 @@ pub fn settings() -> HttpSettings {
         (token.to_owned().into(), Arc::new(client))
     };
     HttpSettings {
-        bearers: Some(vec![bearer(ALICE, "alice"), bearer(BOB, "bob")]),
         sessions: SessionSettings {
             // Long for a test: what stays away in a test stays away for good.
             away: Duration::from_secs(600),
             ..SessionSettings::default()
         },
-        ..HttpSettings::default()
+        ..HttpSettings::new(Access::Bearers(vec![bearer(ALICE, "alice"), bearer(BOB, "bob")]))
     }
 }
 
@@ -180,12 +211,22 @@ pub fn client() -> reqwest::Client {
         .unwrap()
 }
 
-/// As a serving process does it, on a real socket.
+/// An endpoint without machines, with the trial tools.
 pub async fn start(settings: HttpSettings) -> Running {
     let stop = CancellationToken::new();
+    serve(server(&stop), settings, stop, CancellationToken::new()).await
+}
+
+/// As a serving process does it, on a real socket.
+async fn serve(
+    server: Server,
+    settings: HttpSettings,
+    stop: CancellationToken,
+    machines: CancellationToken,
+) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let endpoint = endpoint(server(&stop), settings, &stop);
+    let endpoint = endpoint(server, settings, &stop);
     let sessions = Arc::clone(&endpoint.sessions);
     let serving = serve_endpoint(listener, endpoint, stop.clone());
     Running {
@@ -194,6 +235,7 @@ pub async fn start(settings: HttpSettings) -> Running {
         sessions,
         stop,
         served: tokio::spawn(async move { serving.await.unwrap() }),
+        machines,
     }
 }
 
@@ -290,11 +332,63 @@ fn parse(headers: &HeaderMap, text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// The result of the call.
+/// The result of the request. That of a call is what its tool promises, whichever test asks.
 pub async fn result(request: RequestBuilder) -> Value {
-    let response = request.send().await.unwrap();
+    let (client, request) = request.build_split();
+    let request = request.unwrap();
+    let sent: Value = serde_json::from_slice(request.body().unwrap().as_bytes().unwrap()).unwrap();
+    let response = client.execute(request).await.unwrap();
     assert_eq!(response.status(), 200);
-    messages(response).await.pop().unwrap()["result"].clone()
+    let result = messages(response).await.pop().unwrap()["result"].clone();
+    if sent["method"] == "tools/call" {
+        keeps_its_promise(sent["params"]["name"].as_str().unwrap(), &result);
+    }
+    result
+}
+
+/// A failed call tells one of the known codes; an answer fits the tool's own schema, names no field beyond it, and is told in short text too.
+fn keeps_its_promise(tool: &str, result: &Value) {
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(
+        !text.is_empty() && text.chars().count() <= ANSWER_CHARS,
+        "{tool}: {text}"
+    );
+    if result["isError"] == true {
+        let error = failure(result);
+        let known = ErrorCode::ALL.iter().any(|code| error["code"] == code.as_str());
+        assert!(known && error["message"].is_string(), "{tool}: {error}");
+        return;
+    }
+    let stop = CancellationToken::new();
+    let listed = rmcp::ServerHandler::get_tool(&server(&stop), tool).unwrap();
+    let schema = Value::Object((*listed.output_schema.unwrap()).clone());
+    let answer = &result["structuredContent"];
+    let wrong: Vec<String> = jsonschema::draft202012::new(&schema)
+        .unwrap()
+        .iter_errors(answer)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{tool}: {wrong:?} in {answer}");
+    names_nothing_else(tool, &schema, answer);
+}
+
+fn names_nothing_else(path: &str, schema: &Value, answer: &Value) {
+    match answer {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let known = schema["properties"].get(name);
+                let open = schema.get("additionalProperties").is_some() || schema["properties"].is_null();
+                assert!(known.is_some() || open, "{path}.{name} is not in the output schema");
+                names_nothing_else(&format!("{path}.{name}"), known.unwrap_or(&Value::Null), value);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                names_nothing_else(&format!("{path}[]"), &schema["items"], item);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// The error that a failed call tells.

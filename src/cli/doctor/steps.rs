@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::Check;
 use crate::config::MachineConfig;
-use crate::fleet::Member;
+use crate::fleet::{Limits, Member};
+use crate::gateway::{EXPIRING_SOON_DAYS, days_left};
 use crate::machine::{MachineError, MachineStatus};
 
 /// Longer than the machine's own limits for connecting and reading.
 const PATIENCE: Duration = Duration::from_secs(25);
-/// A credential that ends sooner is worth a word.
-const SOON_DAYS: i64 = 14;
 
 /// Examines one machine.
 pub(super) async fn examine(config: &MachineConfig, member: &Member) -> Vec<Check> {
@@ -48,8 +49,8 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
         name,
         format!("T3 {version}{label} answers at {}{protocol}", config.url),
     )];
-    checks.push(match status.expires_at.map(days_left) {
-        Some(days) if days < SOON_DAYS => Check::bad(
+    checks.push(match status.expires_at.map(|ends| days_left(ends, Timestamp::now())) {
+        Some(days) if days < EXPIRING_SOON_DAYS => Check::bad(
             name,
             format!("the token is accepted, and ends in {days} days"),
             format!(
@@ -63,18 +64,11 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
     checks
 }
 
-fn days_left(expires: jiff::Timestamp) -> i64 {
-    expires.duration_since(jiff::Timestamp::now()).as_hours() / 24
-}
-
 fn projects(name: &str, config: &MachineConfig, member: &Member) -> Check {
     let all = member.machine.projects();
     let shown = all
         .iter()
-        .filter(|project| {
-            let patterns = &member.rules.projects;
-            patterns.matches(&project.title) || patterns.matches(&project.workspace_root)
-        })
+        .filter(|project| member.shows(&Limits::default(), project))
         .count();
     let patterns = config.projects.join("\", \"");
     if all.is_empty() {

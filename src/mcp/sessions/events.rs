@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use rmcp::model::JsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, RequestId};
+use rmcp::transport::streamable_http_server::SessionId;
 use rmcp::transport::streamable_http_server::session::{EventStore, EventStoreError, EventStream, ServerSseMessage};
 use tokio::sync::watch;
 
@@ -47,9 +48,17 @@ struct Track {
     events: VecDeque<(u64, ServerSseMessage)>,
     next: u64,
     ended: bool,
-    /// The session that it belongs to and what becomes of its answer, once known.
-    of: Option<(String, Fate)>,
+    /// The call that it is for, once known.
+    of: Option<Call>,
     changed: watch::Sender<u64>,
+}
+
+/// Whose call a stream is for, and what becomes of its answer.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) session: SessionId,
+    pub(super) request: Option<RequestId>,
+    pub(super) fate: Fate,
 }
 
 /// Why a stream cannot be resumed.
@@ -58,12 +67,12 @@ struct Track {
 pub(super) struct UnknownEvent;
 
 impl Events {
-    /// Says whose stream the event is of, and what becomes of the answer that it carries.
-    pub(super) fn belongs(&self, event_id: &str, session: &str, fate: Fate) {
+    /// Says whose stream the event is of.
+    pub(super) fn belongs(&self, event_id: &str, call: &Call) {
         if let Some((_, name)) = parse(event_id)
             && let Some(track) = self.kept().streams.get_mut(name)
         {
-            track.of = Some((session.to_owned(), fate));
+            track.of.get_or_insert_with(|| call.clone());
         }
     }
 
@@ -79,7 +88,7 @@ impl Events {
                 .streams
                 .get(name)
                 .and_then(|track| track.of.as_ref())
-                .is_some_and(|(owner, _)| owner == session)
+                .is_some_and(|call| &*call.session == session)
     }
 
     /// What follows the event, for that session; it ends with the result.
@@ -91,7 +100,7 @@ impl Events {
         let (name, mut changed, fate) = {
             let kept = self.kept();
             let track = kept.streams.get(name).ok_or(UnknownEvent)?;
-            let fate = track.of.as_ref().map(|(_, fate)| fate.clone());
+            let fate = track.of.as_ref().map(|call| call.fate.clone());
             (name.to_owned(), track.changed.subscribe(), fate)
         };
         let mut reader = fate.map(|fate| fate.reader());
@@ -139,10 +148,40 @@ impl Events {
         }
     }
 
+    /// A call was cancelled: no result will end its stream.
+    pub(super) fn cancelled(&self, session: &str, request: &RequestId, now: Instant) {
+        let mut kept = self.kept();
+        let open = kept.streams.iter_mut().filter(|(_, track)| !track.ended);
+        let mut of_it = open.filter(|(_, track)| {
+            let call = track.of.as_ref();
+            call.is_some_and(|call| &*call.session == session && call.request.as_ref() == Some(request))
+        });
+        let Some((name, track)) = of_it.next() else {
+            return;
+        };
+        let name = name.clone();
+        track.ended = true;
+        track.events.clear();
+        track.changed.send_modify(|_| {});
+        // Heartbeats that were on their way may still come: it goes with the unread ones, not now.
+        kept.unread.push_back((name, now));
+        kept.make_room();
+    }
+
+    /// A stream ended without a result: there is nothing to come back for.
+    pub(super) fn ended_without_result(&self, event_id: &str) {
+        if let Some((_, name)) = parse(event_id) {
+            let mut kept = self.kept();
+            kept.streams.remove(name);
+            kept.unread.retain(|(unread, _)| unread != name);
+        }
+    }
+
     /// A session is gone, and with it what its streams carried.
     pub(super) fn forget_session(&self, session: &str) {
         self.kept().streams.retain(|name, track| {
-            name.strip_suffix(":common") != Some(session) && track.of.as_ref().is_none_or(|(owner, _)| owner != session)
+            name.strip_suffix(":common") != Some(session)
+                && track.of.as_ref().is_none_or(|call| &*call.session != session)
         });
     }
 
@@ -150,7 +189,7 @@ impl Events {
     pub(super) fn forget_old(&self, now: Instant) {
         let mut kept = self.kept();
         while let Some((_, ended)) = kept.unread.front()
-            && (kept.unread.len() > MAX_UNREAD || now.duration_since(*ended) >= UNREAD_FOR)
+            && now.duration_since(*ended) >= UNREAD_FOR
             && let Some((name, _)) = kept.unread.pop_front()
         {
             kept.streams.remove(&name);
@@ -195,12 +234,24 @@ impl Events {
         if ends && !track.ended {
             track.ended = true;
             kept.unread.push_back((name.to_owned(), now));
+            kept.make_room();
         }
         id
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    /// Beyond [`MAX_UNREAD`] the oldest result goes.
+    fn make_room(&mut self) {
+        while self.unread.len() > MAX_UNREAD
+            && let Some((name, _)) = self.unread.pop_front()
+        {
+            self.streams.remove(&name);
+        }
     }
 }
 
@@ -227,5 +278,68 @@ impl EventStore for Events {
     async fn replay_events_after(&self, _: &str) -> Result<EventStream, EventStoreError> {
         // A stream is resumed by its session alone, through `resume`: this call does not say who asks.
         Err(Box::new(UnknownEvent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rmcp::model::{ServerJsonRpcMessage, ServerResult};
+
+    use super::*;
+
+    fn priming() -> ServerSseMessage {
+        ServerSseMessage::priming("0", Duration::from_secs(3))
+    }
+
+    fn result() -> ServerSseMessage {
+        let result = ServerResult::EmptyResult(rmcp::model::EmptyObject {});
+        ServerSseMessage::from_message(ServerJsonRpcMessage::response(result, RequestId::Number(1)))
+    }
+
+    fn call(request: i64) -> Call {
+        Call {
+            session: "s".into(),
+            request: Some(RequestId::Number(request)),
+            fate: Fate::default(),
+        }
+    }
+
+    #[test]
+    fn a_stream_that_ended_without_a_result_leaves_nothing() {
+        let events = Events::default();
+        let id = events.add("a", &priming(), Instant::now());
+        events.belongs(&id, &call(1));
+        events.ended_without_result(&id);
+        assert_eq!(events.kept_streams(), 0);
+    }
+
+    #[test]
+    fn a_call_that_was_cancelled_while_its_client_was_away_goes_with_the_unread_results() {
+        let now = Instant::now();
+        let events = Events::default();
+        for (name, request) in [("a", 1), ("b", 2)] {
+            let id = events.add(name, &priming(), now);
+            events.belongs(&id, &call(request));
+        }
+        events.cancelled("s", &RequestId::Number(1), now);
+        events.cancelled("other", &RequestId::Number(2), now);
+        // A heartbeat that was on its way.
+        events.add("a", &priming(), now);
+        events.forget_old(now + UNREAD_FOR);
+        assert!(!events.kept().streams.contains_key("a"));
+        assert!(events.kept().streams.contains_key("b"));
+    }
+
+    #[test]
+    fn unread_results_are_bounded_as_they_come() {
+        let now = Instant::now();
+        let events = Events::default();
+        for n in 0..=MAX_UNREAD {
+            events.add(&format!("stream-{n}"), &result(), now);
+        }
+        assert_eq!(events.kept_streams(), MAX_UNREAD);
+        assert!(!events.kept().streams.contains_key("stream-0"));
     }
 }

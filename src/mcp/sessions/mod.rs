@@ -7,15 +7,15 @@
 
 mod events;
 mod registry;
+mod streams;
 mod transport;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt as _, stream};
 use http::request::Parts;
-use rmcp::ErrorData;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, GetExtensions, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
@@ -33,8 +33,9 @@ use uuid::Uuid;
 
 use crate::mcp::caller::Client;
 use crate::mcp::fate::Fate;
-use events::{Events, is_result};
+use events::{Call, Events, is_result};
 use registry::{Registry, canonical};
+use streams::{OpenStream, refused};
 use transport::{Watched, answered};
 
 /// The clocks of the sessions.
@@ -166,24 +167,30 @@ impl Sessions {
 
     /// A call's stream, watched: its events are known to be this session's, its id is free again before the client can see the result, and a
     /// stream that ends without one (the call was cancelled) takes the answer with it.
-    fn told<S>(&self, inner: S, session: Uuid, name: SessionId, fate: Fate) -> EventStream
+    fn told<S>(&self, inner: S, session: Uuid, call: Call) -> EventStream
     where
         S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
     {
         let shared = Arc::clone(&self.shared);
         let told = Arc::new(AtomicBool::new(false));
+        let begun: Arc<OnceLock<String>> = Arc::default();
         let ended = {
-            let (told, fate) = (Arc::clone(&told), fate.clone());
+            let (told, begun, fate) = (Arc::clone(&told), Arc::clone(&begun), call.fate.clone());
+            let shared = Arc::clone(&shared);
             stream::once(async move {
                 if !told.load(Ordering::Relaxed) {
                     fate.withdraw();
+                    if let Some(event_id) = begun.get() {
+                        shared.events.ended_without_result(event_id);
+                    }
                 }
             })
             .filter_map(|()| std::future::ready(None))
         };
         let events = inner.map(move |event| {
             if let Some(event_id) = &event.event_id {
-                shared.events.belongs(event_id, &name, fate.clone());
+                shared.events.belongs(event_id, &call);
+                begun.get_or_init(|| event_id.clone());
                 if is_result(&event) {
                     shared.events.read_to_end(event_id);
                 }
@@ -279,7 +286,12 @@ impl SessionManager for Sessions {
             }
         };
         fate.keep_for(self.settings.away);
-        Ok(self.told(inner, session, Arc::clone(id), fate))
+        let call = Call {
+            session: Arc::clone(id),
+            request,
+            fate,
+        };
+        Ok(self.told(inner, session, call))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
@@ -287,8 +299,9 @@ impl SessionManager for Sessions {
             && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
             && let Some(request) = &cancelled.params.request_id
         {
-            // A cancelled request gets no result that would free its id.
+            // A cancelled request gets no result that would free its id, or end what is kept of its stream.
             self.shared.done(uuid_of(id), request);
+            self.shared.events.cancelled(id, request, Instant::now());
         }
         self.workers.accept_message(id, message).await
     }
@@ -370,36 +383,4 @@ fn owner_of(message: &ClientJsonRpcMessage) -> String {
     };
     let client = parts.and_then(|parts| parts.extensions.get::<Arc<Client>>());
     client.map_or_else(|| Client::default().name, |client| client.name.clone())
-}
-
-/// Two requests in flight under one id would get each other's results.
-fn refused(request: RequestId) -> EventStream {
-    let error = ErrorData::invalid_request(
-        "A request with this id is still open in this session; its result would be mixed up with yours. Use another id.",
-        None,
-    );
-    let message = ServerJsonRpcMessage::error(error, Some(request));
-    Box::pin(stream::iter([ServerSseMessage::from_message(message)]))
-}
-
-/// A stream that a client holds open besides its calls.
-struct OpenStream {
-    shared: Arc<Shared>,
-    session: Uuid,
-}
-
-impl OpenStream {
-    fn new(shared: &Arc<Shared>, session: Uuid) -> Self {
-        shared.registry().handle_stream(session);
-        Self {
-            shared: Arc::clone(shared),
-            session,
-        }
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.shared.registry().handle_stream_end(self.session, Instant::now());
-    }
 }

@@ -212,7 +212,7 @@ impl Registry {
 mod tests {
     use super::*;
 
-    const IDLE: Duration = Duration::from_secs(600);
+    const IDLE: Duration = Duration::from_mins(10);
 
     fn opened(now: Instant) -> (Registry, Uuid) {
         let mut registry = Registry::default();
@@ -276,12 +276,10 @@ mod tests {
     fn beyond_the_limit_the_longest_idle_session_sleeps_first() {
         let now = Instant::now();
         let mut registry = Registry::default();
-        for n in 0..=MAX_AWAKE as u128 {
-            registry.handle_opened(
-                Uuid::from_u128(n),
-                "alice".into(),
-                now + Duration::from_millis(n as u64),
-            );
+        let mut opened = now;
+        for n in 0..=MAX_AWAKE {
+            registry.handle_opened(Uuid::from_u64_pair(0, n as u64), "alice".into(), opened);
+            opened += Duration::from_millis(1);
         }
         assert_eq!(
             registry.poll_idle(now + Duration::from_secs(2), IDLE),

@@ -16,7 +16,7 @@ impl Tool for Answer {
         option's label, or free text where it is allowed, or a list where several may be chosen; all required questions at once), `decision` (an \
         approval: one of the `decisions` that it shows) or `dismiss` (closes a question). With several pending requests give request_id. The run then \
         goes on: call t3_wait. What is not `answerable` must be answered in T3 itself: tell the user.";
-    const EFFECT: Effect = Effect::Changes { idempotent: false };
+    const EFFECT: Effect = Effect::Changes;
     type Args = AnswerArgs;
     type Answer = AnswerAnswer;
 

@@ -20,7 +20,7 @@ impl Tool for Dispatch {
         request_id: it finds the first one (`existing: true`) and starts nothing twice.\n\
         A busy thread_id is refused (thread_busy) unless when_busy says queue, steer or restart. Left out, model, options and modes are the thread's \
         own or the machine's defaults.";
-    const EFFECT: Effect = Effect::Changes { idempotent: false };
+    const EFFECT: Effect = Effect::Changes;
     type Args = DispatchArgs;
     type Answer = DispatchAnswer;
 
@@ -29,16 +29,17 @@ impl Tool for Dispatch {
     }
 
     fn summary(answer: &DispatchAnswer) -> String {
+        let (machine, state) = (&answer.machine, &answer.state);
         let what = if answer.existing == Some(true) {
-            "Found what an earlier call started; nothing new was started"
+            format!("An earlier call started this on {machine}, nothing new was started: {state}.")
         } else {
-            "Dispatched"
+            format!("Dispatched on {machine}: {state}.")
         };
         let next = if answer.watch {
             "An event will report the end: if your host delivers T3 events, end your turn; else call t3_wait."
         } else {
             "No event will report the end: call t3_wait."
         };
-        format!("{what} on {}: {}. {next}", answer.machine, answer.state)
+        format!("{what} {next}")
     }
 }

@@ -16,7 +16,7 @@ impl Tool for Interrupt {
         ended; `interrupting` after 5 s means that T3 still works on it: call t3_wait before you send anything else. What the run did so far stays. \
         `queue`: continue (default) lets T3 start the next queued run, which the answer names; hold keeps them waiting. A thread that does \
         nothing answers thread_not_interruptible.";
-    const EFFECT: Effect = Effect::Changes { idempotent: true };
+    const EFFECT: Effect = Effect::Changes;
     type Args = InterruptArgs;
     type Answer = InterruptAnswer;
 
