@@ -122,7 +122,7 @@ impl Gateway {
                 ErrorCode::InvalidRequest,
                 format!("The thread {} is archived.", found.id),
             )
-            .hint("Restore it with t3_archive (archived: false), or start a new thread."));
+            .hint("Restore it in T3, or start a new thread."));
         }
         let ceiling = found.member.rules.ceiling(&caller.limits);
         let runtime = modes::for_continuing(&thread.head.runtime_mode, args.runtime_mode.map(Into::into), ceiling)?;
@@ -320,7 +320,7 @@ fn busy_with(standing: &Standing<'_>, found: &Found, taken_off: Option<&RunId>) 
         .any(|id| Some(id) != taken_off && standing.run(id).is_some_and(|run| run.queue_held))
         || taken_off.is_some_and(|id| standing.run(id).is_some_and(|run| run.queue_held));
     let hint = match standing.state() {
-        _ if held => "T3 holds its queue: nothing moves until it is resumed or emptied (t3_queue), or by T3 itself.",
+        _ if held => "T3 holds its queue: nothing moves until it is resumed or emptied in T3, or T3 itself goes on.",
         ThreadState::Question | ThreadState::Approval => {
             "It waits for an answer: see `pending` in t3_thread, then t3_answer. Or pass when_busy: steer, restart or queue."
         }

@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_scope_beyond_the_grant_spends_the_code() {
         let mut auth = Auth::new(None, now());
-        let code = auth.pairing_code(Duration::from_secs(60), now());
+        let code = auth.pairing_code(Duration::from_mins(1), now());
         assert_eq!(
             auth.exchange(&code, Some(ACCESS_WRITE), None, now()),
             Err(ExchangeError::NotGranted)
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn an_unknown_scope_leaves_the_code_good() {
         let mut auth = Auth::new(None, now());
-        let code = auth.pairing_code(Duration::from_secs(60), now());
+        let code = auth.pairing_code(Duration::from_mins(1), now());
         assert_eq!(
             auth.exchange(&code, Some("nope"), None, now()),
             Err(ExchangeError::UnknownScope)

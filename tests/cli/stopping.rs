@@ -85,8 +85,8 @@ impl Open {
     fn answer(mut self) -> Value {
         self.stream.read_to_string(&mut self.read).unwrap();
         let data = self.read.lines().filter_map(|line| line.strip_prefix("data: "));
-        let messages = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
-        let answer = messages.filter(|message| message.get("result").is_some()).next_back();
+        let mut messages = data.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        let answer = messages.rfind(|message| message.get("result").is_some());
         let answer = answer.unwrap_or_else(|| panic!("no result came: {}", self.read));
         answer["result"]["structuredContent"].clone()
     }
