@@ -214,20 +214,15 @@ impl Fleet {
         }
     }
 
-    /// What every machine, or the named one, has for the caller. A machine that does not answer delays this by [`FIRST_SNAPSHOT`] at
-    /// most, and only until its first snapshot.
+    /// What every machine, or the named one, has for the caller. A machine that does not answer delays this until [`FIRST_SNAPSHOT`]
+    /// after the start at most.
     pub async fn shown(&self, limits: &Limits, machine: Option<&str>) -> Result<Vec<Shown>, FleetError> {
         let members: Vec<Arc<Member>> = match machine {
             Some(name) => vec![self.member(limits, name)?],
             None => self.visible(limits).cloned().collect(),
         };
         let shown = members.into_iter().map(|member| async move {
-            let error = member
-                .machine
-                .ready(FIRST_SNAPSHOT)
-                .await
-                .err()
-                .or_else(|| member.away());
+            let error = self.first_snapshot(&member).await.err().or_else(|| member.away());
             Shown {
                 projects: member.projects(limits),
                 member,
@@ -265,6 +260,10 @@ impl Fleet {
         }
         if let Some(error) = member.away() {
             return Err(unreachable(member, error));
+        }
+        // The mirror has it and the caller may not see it: to ask T3 for it could answer otherwise than for what is not there.
+        if member.machine.thread(id).is_some() {
+            return Ok(None);
         }
         match tokio::time::timeout(PROBE, member.machine.read_thread(id)).await {
             Err(_) => Err(unreachable(member, MachineError::Timeout(PROBE))),

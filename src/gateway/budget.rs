@@ -8,8 +8,14 @@ use serde::Serialize;
 use crate::gateway::text;
 use crate::gateway::view::{PendingView, ThreadView, TruncatedView};
 
-/// How many characters of text an answer may have.
+/// How many characters an answer may have, as JSON and as text.
 pub const ANSWER_CHARS: usize = 24_000;
+
+/// How many of them are left for views: an answer says a few things besides, its text in a sentence of its own.
+pub(super) const VIEWS_CHARS: usize = ANSWER_CHARS - 400;
+
+/// A text of several lines stands in lines of its own: what that takes besides its lines.
+const BLOCK_CHARS: usize = 5;
 
 /// What `truncated` itself takes at most.
 const TRUNCATED_CHARS: usize = 240;
@@ -23,14 +29,21 @@ const SHORT: usize = 200;
 /// Ever smaller caps for texts that are needed, until all fits.
 const CAPS: [usize; 5] = [2_000, 600, 200, 60, 16];
 
-/// Cuts the view until its JSON has at most `budget` characters.
+/// Cuts the view until it takes at most `budget` characters.
 pub(super) fn fit(view: &mut ThreadView, budget: usize) {
-    if size(view) <= budget {
+    fit_at(view, budget, 0);
+}
+
+/// The same for a view that stands `depth` deep in its answer.
+fn fit_at(view: &mut ThreadView, budget: usize, depth: usize) {
+    if size_at(view, depth) <= budget {
         return;
     }
     let mut cutter = Cutter {
         view,
-        budget: budget.saturating_sub(TRUNCATED_CHARS),
+        // What was cut is said in the view itself; where there is little room, little of it can have been cut.
+        budget: budget.saturating_sub(TRUNCATED_CHARS.min(budget / 4)),
+        depth,
         cut: TruncatedView::default(),
     };
     cutter.tools();
@@ -42,6 +55,7 @@ pub(super) fn fit(view: &mut ThreadView, budget: usize) {
     }
     cutter.final_message(0);
     cutter.heads();
+    cutter.last();
     let cut = cutter.cut;
     view.truncated = (cut != TruncatedView::default()).then_some(cut);
 }
@@ -51,34 +65,78 @@ pub(super) fn share(views: &mut [ThreadView], budget: usize) {
     let mut order: Vec<(usize, usize)> = views
         .iter()
         .enumerate()
-        .map(|(at, view)| (size(view) + 1, at))
+        .map(|(at, view)| (size_at(view, 1) + 1, at))
         .collect();
     order.sort_unstable();
     let mut left = budget;
     for (place, (_, at)) in order.iter().enumerate() {
         let each = left / (order.len() - place);
         if let Some(view) = views.get_mut(*at) {
-            fit(view, each.saturating_sub(1));
-            left = left.saturating_sub(size(view) + 1);
+            fit_at(view, each.saturating_sub(1), 1);
+            left = left.saturating_sub(size_at(view, 1) + 1);
         }
     }
 }
 
-/// How many characters a value takes as JSON.
+/// How many characters a value takes at most, be it as JSON or as text.
 pub(super) fn size<T: Serialize>(value: &T) -> usize {
-    serde_json::to_string(value).map_or(0, |written| written.chars().count())
+    size_at(value, 0)
+}
+
+/// The same for a value that stands `depth` deep: as text each of its facts has a line, indented.
+fn size_at<T: Serialize>(value: &T, depth: usize) -> usize {
+    serde_json::to_string(value).map_or(0, |json| written_size(&json, depth))
+}
+
+/// For each sign of the JSON the larger of what it takes there and what stands for it in the text, so that sizes add up.
+fn written_size(json: &str, depth: usize) -> usize {
+    let (mut size, mut open, mut in_text, mut lines) = (0, 0usize, false, false);
+    let mut chars = json.chars();
+    while let Some(c) = chars.next() {
+        size += match (in_text, c) {
+            (true, '\\') => match chars.next() {
+                Some('n') if lines => text::LINE_CHARS,
+                Some('n') => {
+                    lines = true;
+                    text::LINE_CHARS + BLOCK_CHARS
+                }
+                Some(_) | None => 2,
+            },
+            (_, '"') => {
+                (in_text, lines) = (!in_text, false);
+                1
+            }
+            (false, ':') => indent(open.saturating_sub(1) + depth).max(1),
+            (false, '{') => {
+                open += 1;
+                1
+            }
+            (false, '}') => {
+                open = open.saturating_sub(1);
+                1
+            }
+            (_, _) => 1,
+        };
+    }
+    size
+}
+
+/// What the text indents a fact by.
+fn indent(depth: usize) -> usize {
+    2 * depth
 }
 
 struct Cutter<'a> {
     view: &'a mut ThreadView,
     budget: usize,
+    depth: usize,
     cut: TruncatedView,
 }
 
 impl Cutter<'_> {
     /// How many characters are too many.
     fn excess(&self) -> usize {
-        size(self.view).saturating_sub(self.budget)
+        size_at(self.view, self.depth).saturating_sub(self.budget)
     }
 
     fn tools(&mut self) {
@@ -152,8 +210,8 @@ impl Cutter<'_> {
             return;
         }
         let before = message.text.chars().count();
-        let room = size(&message.text).saturating_sub(excess + 3).max(keep);
-        let kept = text::json_head(&message.text, room);
+        let room = size(&message.text).saturating_sub(excess + 3 + BLOCK_CHARS).max(keep);
+        let kept = text::written_head(&message.text, room);
         if kept.len() == message.text.len() {
             return;
         }
@@ -207,6 +265,35 @@ impl Cutter<'_> {
             add(&mut self.cut.pending, questions);
         }
         add(&mut self.cut.other, 1);
+    }
+
+    /// Where even that is too much, a thread keeps what names it and its run, and how it stands.
+    fn last(&mut self) {
+        if self.excess() == 0 {
+            return;
+        }
+        if let Some(run) = &mut self.view.run {
+            run.requested_at.clear();
+            (run.started_at, run.completed_at, run.seconds) = (None, None, None);
+        }
+        for text in [
+            &mut self.view.model,
+            &mut self.view.runtime_mode,
+            &mut self.view.last_activity_at,
+        ] {
+            text.clear();
+        }
+        add(&mut self.cut.other, 1);
+        if self.excess() == 0 {
+            return;
+        }
+        let requests = std::mem::take(&mut self.view.pending).len();
+        add(&mut self.cut.pending, requests);
+        if self.excess() == 0 {
+            return;
+        }
+        self.view.title.clear();
+        self.view.project.clear();
     }
 }
 

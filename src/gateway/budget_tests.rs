@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::gateway::view::{FileView, MessageView, OptionView, PlanView, QuestionView, ToolView};
+use crate::gateway::view::{FileView, MessageView, OptionView, PlanView, QuestionView, RunView, ToolView};
 
 fn message(role: &str, text: String) -> MessageView {
     MessageView {
@@ -103,15 +103,42 @@ fn questions_are_shortened_last_and_their_labels_stay() {
 
 #[test]
 fn fifty_views_fit_into_one_answer() {
+    let id = "1b671a64-40d5-491e-99b0-da01ff1f3341";
     let mut views: Vec<ThreadView> = (0..50)
         .map(|n| ThreadView {
+            project: "a project with a title".to_owned(),
+            title: "Refactor the settlement of lost answers and its tests".to_owned(),
+            run: Some(RunView {
+                id: format!("run:thread:{id}:ordinal:{n}"),
+                ordinal: n as u64,
+                status: "completed".to_owned(),
+                requested_at: "2026-11-30T08:00:00.123Z".to_owned(),
+                started_at: Some("2026-11-30T08:00:01.123Z".to_owned()),
+                completed_at: Some("2026-11-30T08:10:00.123Z".to_owned()),
+                seconds: Some(599.1),
+                ..RunView::default()
+            }),
+            worktree: Some(format!("/home/dev/.t3/worktrees/app/{id}")),
+            pending: vec![
+                PendingView {
+                    kind: "question".to_owned(),
+                    request_id: format!("request:thread:{id}:{n}"),
+                    answerable: true,
+                    ..PendingView::default()
+                };
+                n % 3
+            ],
             messages: vec![message("assistant", "r".repeat(n * 400))],
             tools: tools(n),
             ..base()
         })
         .collect();
-    share(&mut views, ANSWER_CHARS);
-    assert!(size(&views) <= ANSWER_CHARS + 2, "{}", size(&views));
+    let room = VIEWS_CHARS - 50 * (id.len() + 3);
+    share(&mut views, room);
+    let json = serde_json::to_string(&views).unwrap_or_default();
+    assert!(json.chars().count() <= room + 2, "{}", json.len());
+    let named = |view: &ThreadView| view.thread_id == id && view.run.as_ref().is_some_and(|run| run.id.contains(id));
+    assert!(views.iter().all(named) && views.iter().all(|view| view.state == "completed"));
 }
 
 #[test]
@@ -125,6 +152,19 @@ fn of_several_views_the_small_ones_stay_whole() {
     share(&mut views, ANSWER_CHARS);
     let kept: Vec<usize> = views.iter().map(|view| view.messages[0].text.chars().count()).collect();
     assert!(kept[1] == 300 && kept[0] > 10_000 && kept[2] > 10_000, "{kept:?}");
+}
+
+#[test]
+fn a_report_of_many_lines_takes_what_its_marked_lines_take() {
+    let mut view = base();
+    view.messages = vec![message("assistant", "x\n".repeat(20_000))];
+    fit(&mut view, VIEWS_CHARS);
+    let lines = view.messages[0].text.lines().count();
+    let marked: usize = view.messages[0].text.lines().map(|line| line.chars().count() + 3).sum();
+    assert!(
+        lines > 4_000 && marked <= VIEWS_CHARS,
+        "{lines} lines, {marked} characters"
+    );
 }
 
 fn any_view() -> impl Strategy<Value = ThreadView> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::fleet::Found;
 use crate::gateway::dispatch::{DispatchAnswer, DispatchArgs, Work};
 use crate::gateway::error::{ErrorCode, ToolError};
-use crate::gateway::launch::failed;
+use crate::gateway::launch::{choose_model, failed};
 use crate::gateway::model::{self, Choice};
 use crate::gateway::reading::deleted;
 use crate::gateway::receipts::Outcome;
@@ -14,7 +14,9 @@ use crate::gateway::standing::Standing;
 use crate::gateway::words::WhenBusy;
 use crate::gateway::{Caller, Gateway, ids, modes};
 use crate::lifecycle::{RunState, ThreadState};
-use crate::machine::{DispatchMode, InteractionMode, MachineError, ModelSelection, RuntimeMode, SendMessage, Thread};
+use crate::machine::{
+    DispatchMode, InteractionMode, MachineError, ModelSelection, Provider, RuntimeMode, SendMessage, Thread,
+};
 use crate::protocol::RunId;
 
 /// T3's words for a steer or restart whose run has ended meanwhile.
@@ -146,22 +148,19 @@ impl Gateway {
                 .hint("Leave runtime_mode and interaction_mode out, or wait with t3_wait."));
             }
         }
-        let providers = found
-            .member
-            .machine
-            .providers()
-            .await
-            .map_err(|error| ToolError::from_machine(found.member.name(), &error))?;
-        let choice = Choice {
-            machine: found.member.name(),
-            asked: args.model.as_deref(),
-            options: args.options.as_ref(),
-            preferred: None,
-            preferred_options: &[],
-            own: None,
-            providers: &providers,
+        let choose = |providers: &[Provider]| {
+            let choice = Choice {
+                machine: found.member.name(),
+                asked: args.model.as_deref(),
+                options: args.options.as_ref(),
+                preferred: None,
+                preferred_options: &[],
+                own: None,
+                providers,
+            };
+            model::for_continuing(&choice, &thread.head.model)
         };
-        let chosen = model::for_continuing(&choice, &thread.head.model)?;
+        let chosen = choose_model(&found.member, choose).await?;
         let (model, notes) = chosen.map_or((None, Vec::new()), |chosen| (Some(chosen.selection), chosen.notes));
         Ok(Changes {
             model,

@@ -51,12 +51,6 @@ impl Delivery {
         };
     }
 
-    /// A guard that reports the answer as lost when it is dropped, unless [`Delivery::answered`] came first. Put it where the answer's
-    /// last byte is written.
-    pub fn lost_on_drop(&self) -> LostOnDrop {
-        LostOnDrop(self.clone())
-    }
-
     /// What is known; none while the call runs or its answer is being written.
     pub fn state(&self) -> Option<Delivered> {
         *self.lock()
@@ -65,22 +59,5 @@ impl Delivery {
     fn lock(&self) -> MutexGuard<'_, Option<Delivered>> {
         // Nothing is half done under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// See [`Delivery::lost_on_drop`].
-#[derive(Debug)]
-pub struct LostOnDrop(Delivery);
-
-impl LostOnDrop {
-    /// The answer was written in full.
-    pub fn answered(self) {
-        self.0.answered();
-    }
-}
-
-impl Drop for LostOnDrop {
-    fn drop(&mut self) {
-        self.0.lost();
     }
 }

@@ -27,7 +27,7 @@ pub struct DispatchArgs {
     /// A name from `t3_machines`. May be left out when there is one machine, or with `thread_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Id, path or title of a project (`t3_projects`). Needed for a new thread.
+    /// Id, path or title of a project (`t3_projects`). A new thread needs it, unless the machine has only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Title of a new thread; T3 then keeps it. Left out: made of the prompt.

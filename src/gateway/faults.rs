@@ -91,8 +91,7 @@ impl From<FleetError> for ToolError {
         match error {
             FleetError::UnknownMachine { name, valid } => {
                 Self::new(ErrorCode::UnknownMachine, format!("There is no machine `{name}`."))
-                    .hint(one_of("Machines", &valid))
-                    .with("valid", valid)
+                    .listing("Machines", &valid)
             }
             FleetError::MachineNeeded { valid } if valid.is_empty() => Self::new(
                 ErrorCode::UnknownMachine,
@@ -103,8 +102,7 @@ impl From<FleetError> for ToolError {
                 ErrorCode::InvalidRequest,
                 "There are several machines: name one as `machine`.",
             )
-            .hint(one_of("Machines", &valid))
-            .with("valid", valid),
+            .listing("Machines", &valid),
             FleetError::Unreachable { machine, error } => {
                 let cause = Self::from_machine(&machine, &error);
                 let code = match cause.code {
@@ -120,9 +118,8 @@ impl From<FleetError> for ToolError {
                 ErrorCode::ProjectNotFound,
                 format!("There is no project `{name}` on {machine}."),
             )
-            .hint(one_of("Projects", &valid))
-            .with("machine", machine)
-            .with("valid", valid),
+            .listing("Projects", &valid)
+            .with("machine", machine),
             FleetError::ProjectAmbiguous { title, candidates } => {
                 let listed: Vec<String> = candidates.iter().map(|(id, path)| format!("{id} ({path})")).collect();
                 Self::new(
@@ -132,13 +129,26 @@ impl From<FleetError> for ToolError {
                 .hint(one_of("They are", &listed))
                 .with(
                     "valid",
-                    candidates.into_iter().map(|(id, _)| id).collect::<Vec<String>>(),
+                    candidates
+                        .into_iter()
+                        .map(|(id, _)| id)
+                        .take(LISTED)
+                        .collect::<Vec<String>>(),
                 )
             }
             FleetError::ThreadNotFound { id } => {
                 Self::new(ErrorCode::ThreadNotFound, format!("There is no thread `{id}`.")).hint("Check the thread_id.")
             }
         }
+    }
+}
+
+impl ToolError {
+    /// With the names that would have been right, in words and for programs; not more than can be read.
+    #[must_use]
+    pub(super) fn listing(self, what: &str, names: &[String]) -> Self {
+        let shown: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
+        self.hint(one_of(what, names)).with("valid", shown)
     }
 }
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use crate::fleet::{Found, Member};
 use crate::gateway::dispatch::{DispatchAnswer, DispatchArgs, Work};
 use crate::gateway::error::{ErrorCode, ToolError};
-use crate::gateway::faults::one_of;
 use crate::gateway::model::{self, Choice};
 use crate::gateway::receipts::Outcome;
 use crate::gateway::{Caller, Gateway, modes, places, text};
-use crate::machine::{InteractionMode, Launch, Launched, MachineError, Project};
+use crate::machine::{InteractionMode, Launch, Launched, MachineError, Project, Provider};
 
 /// How many attempts that T3 remembers as refused one call passes over: those of calls before the gateway was restarted.
 const REFUSED_BEFORE: u32 = 8;
@@ -108,20 +107,18 @@ impl Gateway {
             member.rules.runtime_mode,
             member.rules.ceiling(limits),
         )?;
-        let providers = member
-            .machine
-            .providers()
-            .await
-            .map_err(|error| ToolError::from_machine(member.name(), &error))?;
-        let chosen = model::for_launch(&Choice {
-            machine: member.name(),
-            asked: args.model.as_deref(),
-            options: args.options.as_ref(),
-            preferred: member.rules.model.as_deref(),
-            preferred_options: &member.rules.options,
-            own: project.default_model.as_ref(),
-            providers: &providers,
-        })?;
+        let choose = |providers: &[Provider]| {
+            model::for_launch(&Choice {
+                machine: member.name(),
+                asked: args.model.as_deref(),
+                options: args.options.as_ref(),
+                preferred: member.rules.model.as_deref(),
+                preferred_options: &member.rules.options,
+                own: project.default_model.as_ref(),
+                providers,
+            })
+        };
+        let chosen = choose_model(member, choose).await?;
         let mut notes = chosen.notes;
         notes.extend(mode.note);
         let title = args.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
@@ -208,20 +205,33 @@ pub(super) fn failed(found: &Found, work: &mut Work<'_>, error: &MachineError) -
     }
 }
 
+/// Chooses a model among what T3 last said. What is refused for it is asked for anew: the provider may be ready by now.
+pub(super) async fn choose_model<T>(
+    member: &Member,
+    choose: impl Fn(&[Provider]) -> Result<T, ToolError>,
+) -> Result<T, ToolError> {
+    let failed = |error| ToolError::from_machine(member.name(), &error);
+    match choose(&member.machine.providers().await.map_err(failed)?) {
+        Err(error) if matches!(error.code, ErrorCode::ModelUnavailable | ErrorCode::ProviderUnavailable) => {
+            choose(&member.machine.providers_anew().await.map_err(failed)?)
+        }
+        settled => settled,
+    }
+}
+
 fn project_of(member: &Arc<Member>, caller: &Caller, args: &DispatchArgs) -> Result<Arc<Project>, ToolError> {
     if let Some(name) = args.project.as_deref() {
         return Ok(member.find_project(&caller.limits, name)?);
     }
-    let titles: Vec<String> = member
-        .projects(&caller.limits)
-        .iter()
-        .map(|project| project.title.clone())
-        .collect();
+    let projects = member.projects(&caller.limits);
+    if let [only] = projects.as_slice() {
+        return Ok(Arc::clone(only));
+    }
+    let titles: Vec<String> = projects.iter().map(|project| project.title.clone()).collect();
     Err(ToolError::new(
         ErrorCode::InvalidRequest,
         "A new thread needs a project (id, path or title).",
     )
-    .hint(one_of("Projects", &titles))
-    .with("machine", member.name())
-    .with("valid", titles))
+    .listing("Projects", &titles)
+    .with("machine", member.name()))
 }

@@ -51,7 +51,7 @@ use crate::gateway::receipts::Receipts;
 pub use answer::{AnswerAnswer, AnswerArgs};
 pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
-pub use delivery::{Delivered, Delivery, LostOnDrop};
+pub use delivery::{Delivered, Delivery};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
 pub use error::{ErrorCode, ToolError};
 pub use interrupt::{InterruptAnswer, InterruptArgs};

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use crate::gateway::error::{ErrorCode, ToolError};
-use crate::gateway::faults::one_of;
 use crate::machine::{Model, ModelOption, ModelSelection, OptionValue, Provider};
 
 /// What is known when a model has to be chosen.
@@ -45,8 +44,7 @@ pub(super) fn for_launch(choice: &Choice<'_>) -> Result<Chosen, ToolError> {
                     choice.machine
                 ),
             )
-            .hint(one_of("Models", &ready_models(choice.providers)))
-            .with("valid", ready_models(choice.providers)));
+            .listing("Models", &ready_models(choice.providers)));
         }
     };
     with_options(choice, found, &[base, choice.preferred_options])
@@ -97,17 +95,17 @@ fn find<'a>(choice: &Choice<'a>, word: &str) -> Result<Pick<'a>, ToolError> {
         [only] => Ok(*only),
         [] => Err(unavailable(
             format!("{} has no ready model `{word}`.", choice.machine),
-            ready_models(choice.providers),
+            &ready_models(choice.providers),
         )),
         several => Err(unavailable(
             format!(
                 "Several provider instances on {} have `{word}`: name one.",
                 choice.machine
             ),
-            several
+            &several
                 .iter()
                 .map(|pick| format!("{}/{}", pick.provider.instance.as_str(), pick.model.slug))
-                .collect(),
+                .collect::<Vec<_>>(),
         )),
     }
 }
@@ -130,7 +128,7 @@ fn provider_of<'a>(choice: &Choice<'a>, instance: &str) -> Result<&'a Provider, 
     else {
         return Err(unavailable(
             format!("{} has no provider instance `{instance}`.", choice.machine),
-            ready_models(choice.providers),
+            &ready_models(choice.providers),
         ));
     };
     match why_not(provider) {
@@ -142,9 +140,8 @@ fn provider_of<'a>(choice: &Choice<'a>, instance: &str) -> Result<&'a Provider, 
                 choice.machine
             ),
         )
-        .hint(one_of("Models that are ready", &ready_models(choice.providers)))
-        .with("machine", choice.machine)
-        .with("valid", ready_models(choice.providers))),
+        .listing("Models that are ready", &ready_models(choice.providers))
+        .with("machine", choice.machine)),
     }
 }
 
@@ -157,7 +154,7 @@ fn model_of<'a>(choice: &Choice<'_>, provider: &'a Provider, slug: &str) -> Resu
                 provider.instance.as_str(),
                 choice.machine
             ),
-            models_of(provider).collect(),
+            &models_of(provider).collect::<Vec<_>>(),
         )),
     }
 }
@@ -198,10 +195,8 @@ fn ready_models(providers: &[Provider]) -> Vec<String> {
         .collect()
 }
 
-fn unavailable(message: String, valid: Vec<String>) -> ToolError {
-    ToolError::new(ErrorCode::ModelUnavailable, message)
-        .hint(one_of("Models", &valid))
-        .with("valid", valid)
+fn unavailable(message: String, valid: &[String]) -> ToolError {
+    ToolError::new(ErrorCode::ModelUnavailable, message).listing("Models", valid)
 }
 
 /// Lays the layers over each other, least first; what the model lacks is dropped with a note, but an error where the caller named it.
@@ -218,9 +213,7 @@ fn with_options(choice: &Choice<'_>, pick: Pick<'_>, layers: &[&[(String, Option
         let value = option_value(id, value)?;
         fits(pick.model, id, &value).map_err(|why| {
             let offered: Vec<String> = pick.model.options.iter().map(described).collect();
-            ToolError::new(ErrorCode::ModelUnavailable, why)
-                .hint(one_of("Options of this model", &offered))
-                .with("valid", offered)
+            ToolError::new(ErrorCode::ModelUnavailable, why).listing("Options of this model", &offered)
         })?;
         set(&mut options, id, value);
     }

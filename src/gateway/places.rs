@@ -2,6 +2,7 @@
 
 use crate::gateway::dispatch::DispatchArgs;
 use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::text;
 use crate::gateway::words::WorkspaceKind;
 use crate::machine::Workspace;
 
@@ -58,6 +59,7 @@ pub(super) fn workspace(args: &DispatchArgs, known: impl Fn(&str) -> bool) -> Re
 
 /// Only an absolute path without `.` and `..` says by itself where it leads.
 pub(super) fn absolute(name: &str, path: &str) -> Result<String, ToolError> {
+    plain(name, path)?;
     let mut chars = path.chars();
     let drive = chars.next().is_some_and(|c| c.is_ascii_alphabetic())
         && chars.next() == Some(':')
@@ -69,9 +71,6 @@ pub(super) fn absolute(name: &str, path: &str) -> Result<String, ToolError> {
     if path.split(separators).any(|part| part == "." || part == "..") {
         return Err(invalid(format!("{name} `{path}` must not contain `.` or `..`.")));
     }
-    if path.contains('\0') {
-        return Err(invalid(format!("{name} must not contain a NUL character.")));
-    }
     Ok(match path.trim_end_matches(separators) {
         "" => path.to_owned(),
         trimmed => trimmed.to_owned(),
@@ -80,13 +79,31 @@ pub(super) fn absolute(name: &str, path: &str) -> Result<String, ToolError> {
 
 /// Git would read a leading hyphen as an option.
 fn git_name(name: &str, word: &str) -> Result<String, ToolError> {
-    if word.trim().is_empty() {
+    if word.is_empty() {
         return Err(invalid(format!("{name} is empty.")));
     }
+    plain(name, word)?;
     if word.starts_with('-') {
         return Err(invalid(format!("{name} `{word}` must not begin with `-`.")));
     }
     Ok(word.to_owned())
+}
+
+/// T3 cuts white space off before it uses a text: what is checked here must be what is used there.
+fn plain(name: &str, word: &str) -> Result<(), ToolError> {
+    if text::trimmed(word).len() != word.len() {
+        return Err(invalid(format!(
+            "{name} `{}` must not begin or end with white space.",
+            word.escape_debug()
+        )));
+    }
+    if word.chars().any(char::is_control) {
+        return Err(invalid(format!(
+            "{name} `{}` must not contain control characters.",
+            word.escape_debug()
+        )));
+    }
+    Ok(())
 }
 
 fn invalid(message: String) -> ToolError {
@@ -130,7 +147,18 @@ mod tests {
 
     #[test]
     fn names_that_git_would_read_as_options_are_refused() {
-        for (base_ref, branch) in [("--upload-pack=x", None), ("main", Some("-b")), ("", None)] {
+        for (base_ref, branch) in [
+            ("--upload-pack=x", None),
+            (" --upload-pack=x", None),
+            ("\u{feff}--upload-pack=x", None),
+            ("\u{a0}-x", None),
+            ("main", Some("-b")),
+            ("main", Some("\n-b")),
+            ("main", Some("b\u{2028}")),
+            ("ma\u{7}in", None),
+            ("", None),
+            (" ", None),
+        ] {
             assert!(refused(&DispatchArgs {
                 base_ref: Some(base_ref.to_owned()),
                 branch: branch.map(str::to_owned),
@@ -147,6 +175,17 @@ mod tests {
         };
         for path in ["/other", "known", "/known/../etc", "/./known", "", "~/known", "C:known"] {
             assert!(refused(&at(path)), "{path}");
+        }
+        // Cut to size by T3, these would lead elsewhere.
+        for path in [
+            "/srv/shop/.. ",
+            "/srv/shop/..\u{a0}",
+            " /srv/shop",
+            "/srv/shop\u{feff}",
+            "/srv/\u{1}",
+        ] {
+            let allowed = workspace(&at(path), |_| true);
+            assert!(allowed.is_err_and(|e| e.code == ErrorCode::InvalidRequest), "{path:?}");
         }
         assert_eq!(
             workspace(&at("/known/"), |path| path == "/known"),

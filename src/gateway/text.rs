@@ -3,6 +3,9 @@
 /// How long a title made of a prompt may be.
 pub(super) const TITLE_CHARS: usize = 80;
 
+/// What a new line takes in an answer's text: itself and the mark of the next line.
+pub(super) const LINE_CHARS: usize = 3;
+
 const ELLIPSIS: char = '…';
 
 /// The title of a thread whose caller gave none: the prompt's first line with words, cut at a word.
@@ -54,11 +57,11 @@ pub(super) fn is_space_to_t3(c: char) -> bool {
     (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}'
 }
 
-/// The longest beginning of `text` that takes at most `max` characters once it is written as JSON.
-pub(super) fn json_head(text: &str, max: usize) -> &str {
+/// The longest beginning of `text` that takes at most `max` characters, as JSON and as marked lines.
+pub(super) fn written_head(text: &str, max: usize) -> &str {
     let mut taken = 0;
     for (at, c) in text.char_indices() {
-        taken += json_chars(c);
+        taken += written_chars(c);
         if taken > max {
             return &text[..at];
         }
@@ -66,10 +69,11 @@ pub(super) fn json_head(text: &str, max: usize) -> &str {
     text
 }
 
-/// How many characters a character takes in JSON.
-fn json_chars(c: char) -> usize {
+/// How many characters a character takes at most: in JSON, or in a text whose every line is marked.
+fn written_chars(c: char) -> usize {
     match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\n' => LINE_CHARS,
+        '"' | '\\' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         c if u32::from(c) < 0x20 => 6,
         _ => 1,
     }
@@ -118,8 +122,8 @@ mod tests {
         }
 
         #[test]
-        fn a_json_head_takes_what_it_was_given_at_most(text in any::<String>(), max in 0usize..60) {
-            let written = serde_json::to_string(json_head(&text, max)).unwrap_or_default();
+        fn a_head_takes_what_it_was_given_at_most(text in any::<String>(), max in 0usize..60) {
+            let written = serde_json::to_string(written_head(&text, max)).unwrap_or_default();
             prop_assert!(written.chars().count() <= max + 2);
         }
     }

@@ -56,7 +56,7 @@ impl Gateway {
                 (Some(_) | None, _) => return Err(ToolError::from_machine(found.member.name(), &error)),
             },
         };
-        budget::fit(&mut view, budget::ANSWER_CHARS);
+        budget::fit(&mut view, budget::VIEWS_CHARS);
         Ok(view)
     }
 }

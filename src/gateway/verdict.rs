@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     Waits(For),
     /// The run that the caller named was never in this thread.
     NoSuchRun,
+    /// The run that the caller named is not in this part of the thread: only the whole shows it.
+    NotInThisPart,
 }
 
 /// What a wait waits for.
@@ -50,6 +52,7 @@ pub(super) fn verdict(standing: &Standing<'_>, aim: &Aim) -> Verdict {
         Aimed::Run(run) => of_run(standing, run, aim.quiet),
         Aimed::Thread => of_thread(standing, aim.quiet),
         Aimed::NotThereYet => Verdict::Waits(For::Unseen),
+        Aimed::Unknown if standing.thread.partial => Verdict::NotInThisPart,
         Aimed::Unknown => Verdict::NoSuchRun,
     }
 }
@@ -65,8 +68,6 @@ fn aim_run<'a>(standing: &Standing<'a>, aim: &Aim) -> Aimed<'a> {
     if let Some(id) = &aim.run {
         return match standing.run(id) {
             Some(run) => Aimed::Run(run),
-            // A bounded read holds every open run: what it leaves out has ended long ago.
-            None if standing.thread.partial => Aimed::Thread,
             None => Aimed::Unknown,
         };
     }

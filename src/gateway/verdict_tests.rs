@@ -107,11 +107,11 @@ fn quiet_waits_for_background_work_too() {
 }
 
 #[test]
-fn a_run_that_was_never_there_is_said_so_and_one_beyond_a_bounded_read_has_ended() {
+fn a_run_that_was_never_there_is_said_so_and_one_beyond_a_bounded_read_needs_the_whole() {
     let mut thread = thread(vec![run(5, "completed")]);
     assert_eq!(says(&thread, &named(9)), Verdict::NoSuchRun);
     thread.partial = true;
-    assert_eq!(says(&thread, &named(1)), Verdict::Done(Some(run_id(5))));
+    assert_eq!(says(&thread, &named(1)), Verdict::NotInThisPart);
 }
 
 #[test]

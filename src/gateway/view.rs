@@ -9,13 +9,16 @@ pub struct ThreadView {
     /// T3's id.
     pub thread_id: String,
     /// Its machine.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub machine: String,
     /// The project's title.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
     /// The thread's title.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// approval, question, running, starting, finishing or queued while it is busy; else how its latest run ended (completed,
-    /// interrupted, failed, cancelled, `rolled_back`), idle, or gone.
+    /// interrupted, failed, cancelled, `rolled_back`), idle, gone, or unknown where it cannot be waited for (see error).
     pub state: String,
     /// T3 holds the queue: nothing moves until it is resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,8 +30,10 @@ pub struct ThreadView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// instance/model.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub model: String,
     /// What the agent may do without asking.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub runtime_mode: String,
     /// The branch that it works on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +42,7 @@ pub struct ThreadView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
     /// When T3 last changed it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub last_activity_at: String,
     /// Messages of the newest runs, oldest first; the last is the report.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -62,7 +68,7 @@ pub struct ThreadView {
     /// The provider's token counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<serde_json::Map<String, serde_json::Value>>,
-    /// Why the run failed.
+    /// Why the run failed, or why this thread of several cannot be waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<FailureView>,
     /// T3 goes on by itself then (usage limit).
@@ -86,6 +92,7 @@ pub struct RunView {
     /// queued, starting, running, finishing, completed, interrupted, failed, cancelled or `rolled_back`.
     pub status: String,
     /// When it was asked for.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub requested_at: String,
     /// When it began to work.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,16 +1,19 @@
 //! `t3_wait`: waits for what the caller has to act on (an end, a question, an approval, a held queue), woken by T3's stream.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{FutureExt, try_join_all};
+use futures_util::future::{BoxFuture, OptionFuture, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::gateway::progress::{ProgressSink, Tick};
-use crate::gateway::view::ThreadView;
+use crate::gateway::view::{FailureView, ThreadView};
 use crate::gateway::waiting::Watched;
 use crate::gateway::words::Until;
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, budget};
@@ -51,7 +54,7 @@ pub struct WaitAnswer {
     /// The views of `thread_ids`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<Vec<ThreadView>>,
-    /// Which of `thread_ids` are done.
+    /// Which of `thread_ids` are done, those that cannot be waited for (`error`) included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done: Option<Vec<String>>,
     /// Seconds that this call waited.
@@ -74,6 +77,9 @@ const WITH_PROGRESS: Duration = Duration::from_mins(15);
 /// How many threads one wait takes.
 const MOST_THREADS: usize = 50;
 
+/// How long the first looks at the other threads may take once one has something to tell.
+const FIRST_LOOKS: Duration = Duration::from_secs(1);
+
 /// How far heartbeats are apart. Clients give up on a call that is silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -92,18 +98,27 @@ impl Gateway {
         let timeout = self.timeout(args.timeout, progress.is_some())?;
         let begun = Instant::now();
         let searches = plan.threads.iter().map(|id| self.find_thread(caller, id));
-        let found = try_join_all(searches).await?;
+        let found = join_all(searches).await;
         let quiet = args.quiet.unwrap_or(false);
-        let mut watched: Vec<Watched<'_>> = found
-            .into_iter()
-            .map(|found| Watched::new(self, caller, found, plan.run.clone(), quiet))
+        let unlooked = AtomicUsize::new(0);
+        let mut entries: Vec<Entry<'_>> = plan
+            .threads
+            .iter()
+            .zip(found)
+            .map(|(id, found)| Entry {
+                id,
+                watched: found.map(|found| Watched::new(self, caller, found, plan.run.clone(), quiet, &unlooked)),
+            })
             .collect();
 
-        let ended = self.until(&mut watched, plan.until, begun + timeout, progress).await?;
-        for thread in &watched {
+        let ended = self
+            .until(&mut entries, &unlooked, plan.until, begun + timeout, progress)
+            .await;
+        for thread in entries.iter_mut().filter_map(|entry| entry.watched.as_mut().ok()) {
+            thread.judge_again();
             thread.tell();
         }
-        Ok(answer(&watched, &plan, ended, begun.elapsed()))
+        answer(&entries, &plan, ended, begun.elapsed())
     }
 
     fn timeout(&self, asked: Option<u64>, with_progress: bool) -> Result<Duration, ToolError> {
@@ -125,46 +140,80 @@ impl Gateway {
     /// Drives the threads, the clock and the heartbeats from one task: no heartbeat can follow the answer.
     async fn until(
         &self,
-        watched: &mut [Watched<'_>],
+        entries: &mut [Entry<'_>],
+        unlooked: &AtomicUsize,
         until: Until,
         deadline: Instant,
         progress: Option<&dyn ProgressSink>,
-    ) -> Result<Ended, ToolError> {
+    ) -> Ended {
         let mut heartbeat = tokio::time::interval(HEARTBEAT);
         heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let begun = Instant::now();
         let mut number = 0;
+        // A heartbeat on its way to a client that is slow to take it: nothing else waits for that.
+        let mut beat: Option<BoxFuture<'_, ()>> = None;
         loop {
-            let round = tokio::select! {
+            let idle = beat.is_none();
+            tokio::select! {
                 biased;
-                done = done(watched, until) => { done?; Round::Done }
-                () = self.stop.cancelled() => return Ok(Ended::Stopped),
-                () = tokio::time::sleep_until(deadline) => return Ok(Ended::TimedOut),
-                _ = heartbeat.tick(), if progress.is_some() => Round::Beat,
-            };
-            match (round, progress) {
-                (Round::Done, _) => return Ok(Ended::Done),
-                (Round::Beat, Some(sink)) => {
-                    let message = heartbeat_message(watched, begun.elapsed());
+                () = done(entries, unlooked, until) => return Ended::Done,
+                () = self.stop.cancelled() => return Ended::Stopped,
+                () = tokio::time::sleep_until(deadline) => return Ended::TimedOut,
+                Some(()) = OptionFuture::from(beat.as_mut()) => beat = None,
+                _ = heartbeat.tick(), if idle && progress.is_some() => {
                     let elapsed = begun.elapsed();
-                    sink.tick(Tick {
-                        number,
-                        elapsed,
-                        message,
-                    })
-                    .await;
+                    let message = heartbeat_message(entries, elapsed);
+                    beat = progress.map(|sink| sink.tick(Tick { number, elapsed, message }));
                     number += 1;
                 }
-                (Round::Beat, None) => {}
             }
         }
     }
 }
 
-enum Round {
-    Done,
-    Beat,
+/// One of the threads that were named.
+struct Entry<'a> {
+    id: &'a str,
+    /// What watches it, or why it was not found.
+    watched: Result<Watched<'a>, ToolError>,
 }
+
+impl Entry<'_> {
+    /// There is something to tell of it, be it that it cannot be waited for.
+    fn is_done(&self) -> bool {
+        self.watched.as_ref().map_or(true, Watched::is_done)
+    }
+
+    fn failure(&self) -> Option<&ToolError> {
+        match &self.watched {
+            Ok(watched) => watched.failure(),
+            Err(error) => Some(error),
+        }
+    }
+
+    fn activity(&self) -> String {
+        self.watched.as_ref().map(Watched::activity).unwrap_or_default()
+    }
+
+    fn view(&self) -> ThreadView {
+        match (self.failure(), &self.watched) {
+            (None, Ok(watched)) => watched.view(),
+            (Some(error), _) | (None, Err(error)) => ThreadView {
+                thread_id: self.id.to_owned(),
+                state: UNKNOWN.to_owned(),
+                error: Some(FailureView {
+                    class: error.code.as_str().to_owned(),
+                    message: error.message.clone(),
+                    ..FailureView::default()
+                }),
+                ..ThreadView::default()
+            },
+        }
+    }
+}
+
+/// The state of a thread that cannot be waited for.
+const UNKNOWN: &str = "unknown";
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -220,39 +269,58 @@ impl Plan {
     }
 }
 
-/// Returns when enough threads have something to tell. Each is polled at least once, so that all that are done are known.
-async fn done(watched: &mut [Watched<'_>], until: Until) -> Result<(), ToolError> {
-    let mut open: FuturesUnordered<_> = watched
+/// Returns when enough threads have something to tell, and all of them have been looked at: those that ended before are told too.
+async fn done(entries: &mut [Entry<'_>], unlooked: &AtomicUsize, until: Until) {
+    let ended_before = entries.iter().any(Entry::is_done);
+    let mut open: FuturesUnordered<_> = entries
         .iter_mut()
+        .filter_map(|entry| entry.watched.as_mut().ok())
         .filter(|thread| !thread.is_done())
         .map(Watched::until_done)
         .collect();
-    while let Some(ended) = open.next().await {
-        ended?;
-        if until == Until::Any {
-            // Others may have come to their end in the same moment.
-            while let Some(Some(ended)) = open.next().now_or_never() {
-                ended?;
+    match until {
+        Until::All => while open.next().await.is_some() {},
+        Until::Any => {
+            if !ended_before && open.next().await.is_none() {
+                return;
             }
-            return Ok(());
+            // Polled after the looks that it counts, in one task with them: nothing has to wake it.
+            let all_looked_at = poll_fn(|_| match unlooked.load(Ordering::Relaxed) {
+                0 => Poll::Ready(()),
+                _ => Poll::Pending,
+            });
+            let looks = async {
+                tokio::select! {
+                    biased;
+                    () = async { while open.next().await.is_some() {} } => {}
+                    () = all_looked_at => {}
+                }
+            };
+            // A machine that is slow to answer does not keep back what others have to tell.
+            let _ = tokio::time::timeout(FIRST_LOOKS, looks).await;
         }
     }
-    Ok(())
 }
 
-fn heartbeat_message(watched: &[Watched<'_>], elapsed: Duration) -> String {
+fn heartbeat_message(entries: &[Entry<'_>], elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
-    match watched {
+    match entries {
         [only] => format!("{} ({seconds} s)", only.activity()),
         several => {
-            let done = several.iter().filter(|thread| thread.is_done()).count();
+            let done = several.iter().filter(|entry| entry.is_done()).count();
             format!("{done} of {} threads done ({seconds} s)", several.len())
         }
     }
 }
 
-fn answer(watched: &[Watched<'_>], plan: &Plan, ended: Ended, waited: Duration) -> WaitAnswer {
-    let still_running = watched.iter().any(|thread| !thread.is_done());
+/// What is told at the end. Of one thread a failure is the answer; of several each has its own entry.
+fn answer(entries: &[Entry<'_>], plan: &Plan, ended: Ended, waited: Duration) -> Result<WaitAnswer, ToolError> {
+    if let ([only], false) = (entries, plan.several)
+        && let Some(error) = only.failure()
+    {
+        return Err(error.clone());
+    }
+    let still_running = entries.iter().any(|entry| !entry.is_done());
     let note = match ended {
         Ended::Done => None,
         Ended::TimedOut => Some(GOES_ON.to_owned()),
@@ -265,16 +333,16 @@ fn answer(watched: &[Watched<'_>], plan: &Plan, ended: Ended, waited: Duration) 
         note,
         ..WaitAnswer::default()
     };
-    let mut views: Vec<ThreadView> = watched.iter().map(Watched::view).collect();
-    let room = budget::ANSWER_CHARS.saturating_sub(ENVELOPE_CHARS);
+    let mut views: Vec<ThreadView> = entries.iter().map(Entry::view).collect();
+    let room = budget::VIEWS_CHARS.saturating_sub(ENVELOPE_CHARS);
     if plan.several {
         let ids = plan.threads.iter().map(|id| id.len() + 3).sum::<usize>();
         budget::share(&mut views, room.saturating_sub(ids));
         answer.done = Some(
-            watched
+            entries
                 .iter()
-                .filter(|thread| thread.is_done())
-                .map(|thread| thread.found.id.to_string())
+                .filter(|entry| entry.is_done())
+                .map(|entry| entry.id.to_owned())
                 .collect(),
         );
         answer.threads = Some(views);
@@ -282,7 +350,7 @@ fn answer(watched: &[Watched<'_>], plan: &Plan, ended: Ended, waited: Duration) 
         budget::fit(&mut view, room);
         answer.thread = Some(view);
     }
-    answer
+    Ok(answer)
 }
 
 /// What a wait's own facts take.

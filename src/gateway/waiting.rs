@@ -1,15 +1,15 @@
 //! One thread that a wait watches: woken by its row or its machine, it reads the thread whenever the row might hide an end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::fleet::Found;
+use crate::fleet::{FleetError, Found};
 use crate::gateway::compose::{self, Scene};
 use crate::gateway::error::{ErrorCode, ToolError};
-use crate::gateway::faults::one_of;
 use crate::gateway::memory::ThreadKey;
 use crate::gateway::verdict::{Aim, For, Verdict, verdict};
 use crate::gateway::view::ThreadView;
@@ -41,13 +41,27 @@ pub(super) struct Watched<'a> {
     changes: watch::Receiver<u64>,
     last: Option<Arc<Thread>>,
     done: Option<Told>,
+    /// Why it cannot be waited for.
+    failed: Option<ToolError>,
     waits_for: For,
+    /// It was looked at once, whatever that showed.
+    looked: bool,
+    unlooked: &'a AtomicUsize,
     /// A look is owed: the row changed since the last one, or none was made.
     owed: bool,
 }
 
 impl<'a> Watched<'a> {
-    pub(super) fn new(gateway: &'a Gateway, caller: &'a Caller, found: Found, run: Option<RunId>, quiet: bool) -> Self {
+    /// Counts itself among `unlooked` until its first look is over.
+    pub(super) fn new(
+        gateway: &'a Gateway,
+        caller: &'a Caller,
+        found: Found,
+        run: Option<RunId>,
+        quiet: bool,
+        unlooked: &'a AtomicUsize,
+    ) -> Self {
+        unlooked.fetch_add(1, Ordering::Relaxed);
         let dispatched = gateway
             .memory
             .dispatched(&caller.client, &key(&found))
@@ -61,36 +75,61 @@ impl<'a> Watched<'a> {
             found,
             last: None,
             done: None,
+            failed: None,
             waits_for: For::default(),
+            looked: false,
+            unlooked,
             owed: true,
         }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        self.done.is_some()
+        self.done.is_some() || self.failed.is_some()
+    }
+
+    /// Why it cannot be waited for.
+    pub(super) fn failure(&self) -> Option<&ToolError> {
+        self.failed.as_ref()
     }
 
     /// Returns when there is something to tell. May be dropped and called again at any time.
-    pub(super) async fn until_done(&mut self) -> Result<(), ToolError> {
-        while self.done.is_none() {
+    pub(super) async fn until_done(&mut self) {
+        while !self.is_done() {
             if !self.owed {
                 self.change().await;
                 self.owed = true;
             }
             // Marked before the read: a change during it wakes again.
             self.changes.mark_unchanged();
-            match self.look().await {
+            let seen = self.look().await;
+            if !self.looked {
+                self.looked = true;
+                self.unlooked.fetch_sub(1, Ordering::Relaxed);
+            }
+            match seen {
                 Ok(Verdict::Done(run)) => self.done = Some(run.map_or(Told::Thread, Told::Run)),
                 Ok(Verdict::Waits(waits_for)) => {
                     self.waits_for = waits_for;
                     self.owed = false;
                 }
-                Ok(Verdict::NoSuchRun) => return Err(self.no_such_run()),
+                Ok(Verdict::NoSuchRun | Verdict::NotInThisPart) => self.failed = Some(self.no_such_run()),
                 Err(error) if is_away(&error) => self.pause().await,
-                Err(error) => return Err(ToolError::from_machine(self.found.member.name(), &error)),
+                Err(error) => self.failed = Some(ToolError::from_machine(self.found.member.name(), &error)),
             }
         }
-        Ok(())
+    }
+
+    /// Whether the thread still exists for the caller: its project may have been renamed or removed, or the thread moved, meanwhile.
+    pub(super) fn judge_again(&mut self) {
+        let project = self
+            .row()
+            .map_or_else(|| self.found.project.id.clone(), |row| row.project.clone());
+        if let Some(project) = self.found.member.project(&self.caller.limits, &project) {
+            self.found.project = project;
+        } else {
+            let id = self.found.id.clone();
+            self.failed = Some(FleetError::ThreadNotFound { id }.into());
+        }
     }
 
     /// What the caller is told of this thread.
@@ -167,10 +206,15 @@ impl<'a> Watched<'a> {
         if self.row().is_some_and(|row| self.surely_busy(&row)) {
             return Ok(Verdict::Waits(self.waits_for.clone()));
         }
-        let thread = self.found.member.machine.read_thread(&self.found.id).await?;
-        let verdict = verdict(&self.gateway.standing(&self.found.member, &thread), &self.aim);
+        let machine = &self.found.member.machine;
+        let mut thread = machine.read_thread(&self.found.id).await?;
+        let mut said = verdict(&self.gateway.standing(&self.found.member, &thread), &self.aim);
+        if said == Verdict::NotInThisPart {
+            thread = machine.read_whole_thread(&self.found.id).await?;
+            said = verdict(&self.gateway.standing(&self.found.member, &thread), &self.aim);
+        }
         self.last = Some(thread);
-        Ok(verdict)
+        Ok(said)
     }
 
     /// The row alone shows that what is waited for is at work.
@@ -199,8 +243,7 @@ impl<'a> Watched<'a> {
             ErrorCode::InvalidRequest,
             format!("The thread {} has no run `{run}`.", self.found.id),
         )
-        .hint(one_of("Its newest runs", &runs))
-        .with("valid", runs)
+        .listing("Its newest runs", &runs)
     }
 
     fn row(&self) -> Option<Arc<ThreadRow>> {

@@ -55,6 +55,11 @@ impl Link {
                 None => self.bounded.store(false, Ordering::Relaxed),
             }
         }
+        self.read_whole_thread(id).await
+    }
+
+    /// Reads the whole of a thread.
+    pub(super) async fn read_whole_thread(&self, id: &ThreadId) -> Result<Thread, MachineError> {
         let body = self.http.thread(id).await?;
         self.dialect.read_thread(&body)
     }
@@ -77,12 +82,17 @@ impl Link {
         if refusal(&self.providers().await?, instance).is_none() {
             return Ok(());
         }
-        let fresh = self.ask_providers().await?;
-        *self.providers.lock().await = Some((Instant::now(), fresh.clone()));
-        match refusal(&fresh, instance) {
+        match refusal(&self.providers_anew().await?, instance) {
             None => Ok(()),
             Some(refusal) => Err(MachineError::Unsafe(refusal)),
         }
+    }
+
+    /// The providers and their models as they are now.
+    pub(super) async fn providers_anew(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
+        let fresh = self.ask_providers().await?;
+        *self.providers.lock().await = Some((Instant::now(), fresh.clone()));
+        Ok(fresh)
     }
 
     async fn ask_providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {

@@ -214,6 +214,15 @@ impl Machine {
         self.core.reads.read(id, seen, fetch).await
     }
 
+    /// The whole of a thread, its oldest runs included, where [`Machine::read_thread`] showed only a part.
+    pub async fn read_whole_thread(&self, id: &ThreadId) -> Result<Arc<Thread>, MachineError> {
+        let link = self.core.link()?;
+        tokio::time::timeout(reads::READ_TIMEOUT, link.read_whole_thread(id))
+            .await
+            .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
+            .map(Arc::new)
+    }
+
     /// A read that no earlier one serves: for decisions that must not rest on what was.
     async fn read_thread_anew(&self, id: &ThreadId) -> Result<Thread, MachineError> {
         let link = self.core.link()?;
@@ -226,6 +235,11 @@ impl Machine {
     /// The providers and their models (`server.getConfig`), cached for a minute.
     pub async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         self.core.link()?.providers().await
+    }
+
+    /// The providers and their models as they are now, whatever was cached: for a refusal that must not rest on what was.
+    pub async fn providers_anew(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
+        self.core.link()?.providers_anew().await
     }
 }
 

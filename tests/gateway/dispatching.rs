@@ -204,18 +204,33 @@ async fn a_disabled_provider_and_an_unknown_model_are_refused_before_anything_is
 }
 
 #[tokio::test]
-async fn without_a_project_the_projects_are_listed() {
+async fn a_provider_that_was_enabled_since_the_last_look_is_taken() {
     let simulator = simulator().await;
     let house = house(&simulator);
-    let error = house
-        .dispatch(DispatchArgs {
-            project: None,
-            ..prompt("say x")
-        })
-        .await
-        .unwrap_err();
-    assert_eq!(error.code, ErrorCode::InvalidRequest);
-    assert!(error.hint.unwrap().contains("t3-smoke"));
+    simulator.faults().set_provider_enabled("codex", false);
+    assert_eq!(
+        code(house.dispatch(prompt("say x")).await),
+        Some(ErrorCode::ProviderUnavailable)
+    );
+    simulator.faults().set_provider_enabled("codex", true);
+    assert!(house.dispatch(prompt("say x")).await.is_ok());
+}
+
+#[tokio::test]
+async fn without_a_project_the_only_one_is_taken_and_several_are_listed() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let without = || DispatchArgs {
+        project: None,
+        ..prompt("say x")
+    };
+    assert_eq!(house.dispatch(without()).await.unwrap().project, "t3-smoke");
+    let none_allowed = house_with(&simulator, rules(&["other-*"]));
+    let error = none_allowed.dispatch(without()).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.extra["valid"].as_array().map(Vec::len)),
+        (ErrorCode::InvalidRequest, Some(0))
+    );
     let error = house
         .dispatch(DispatchArgs {
             project: Some("nope".to_owned()),

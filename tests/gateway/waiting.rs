@@ -124,6 +124,68 @@ async fn of_several_threads_any_returns_with_the_first_and_all_with_the_last() {
 }
 
 #[tokio::test]
+async fn a_thread_that_cannot_be_waited_for_fails_no_wait_for_others() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let good = house.start("sleep 1").await.thread_id;
+    let both = WaitArgs {
+        thread_ids: Some(vec!["nope".to_owned(), good.clone()]),
+        timeout: Some(25),
+        until: Some(Until::All),
+        ..WaitArgs::default()
+    };
+    let waited = house.wait(both).await.unwrap();
+    assert_eq!(
+        (waited.done, waited.still_running),
+        (Some(vec!["nope".to_owned(), good]), false)
+    );
+    let threads = waited.threads.unwrap();
+    assert_eq!(threads[0].error.as_ref().unwrap().class, "thread_not_found");
+    assert_eq!((threads[1].state.as_str(), &threads[1].error), ("completed", &None));
+}
+
+#[tokio::test]
+async fn any_tells_of_every_thread_that_has_ended() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let mut ids = Vec::new();
+    for n in 0..12 {
+        ids.push(house.start(&format!("say {n}")).await.thread_id);
+    }
+    for id in &ids {
+        house.until(id, |view| view.state == "completed").await;
+    }
+    let any = WaitArgs {
+        thread_ids: Some(ids.clone()),
+        timeout: Some(25),
+        ..WaitArgs::default()
+    };
+    // A gateway that has read none of them yet.
+    let waited = crate::support::house(&simulator).wait(any).await.unwrap();
+    assert_eq!((waited.done, waited.still_running), (Some(ids), false));
+}
+
+/// A client that takes no heartbeat.
+struct Stuck;
+
+impl ProgressSink for Stuck {
+    fn tick(&self, _: Tick) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_heartbeat_gets_its_answer_all_the_same() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let started = house.start("sleep 1").await;
+    let caller = caller();
+    let wait = house.gateway.wait(&caller, wait_for(&started.thread_id), Some(&Stuck));
+    let waited = tokio::time::timeout(PATIENCE, wait).await.unwrap().unwrap();
+    assert_eq!(waited.thread.unwrap().state, "completed");
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_refused() {
     let simulator = simulator().await;
     let house = house(&simulator);
