@@ -2,15 +2,17 @@
 //!
 //! Each item is decoded, reduced to what views and decisions need and dropped before the next: outputs and diffs can be megabytes.
 
+use std::collections::HashMap;
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::Deserializer;
 use serde::de::{Error, SeqAccess, Visitor};
 
 use super::{BadTime, cut, time};
 use crate::lifecycle::RequestFacts;
 use crate::machine::domain::{DecisionOption, Item, ItemKind, PlanStep, Question, QuestionOption};
-use crate::protocol::{RuntimeRequestId, v2};
+use crate::protocol::{RunId, RuntimeRequestId, v2};
 
 /// How much of a command, a file name or a pattern is kept.
 const DETAIL_CHARS: usize = 2_000;
@@ -28,6 +30,8 @@ pub(super) struct Items {
     pub(super) plan: Option<(u64, Vec<PlanStep>)>,
     /// Secrets that are asked for: no runtime requests to T3, but something that a run waits for.
     pub(super) secrets: Vec<RequestFacts>,
+    /// When the first item of each run began, of any kind: a run has its first one when it leaves the queue.
+    pub(super) began: HashMap<RunId, Timestamp>,
 }
 
 impl Items {
@@ -35,12 +39,18 @@ impl Items {
     pub(super) fn absorb(&mut self, other: Self) {
         self.kept.extend(other.kept);
         self.secrets.extend(other.secrets);
+        for (run, at) in other.began {
+            self.began_at(run, at);
+        }
         if other.plan.as_ref().map(|(ordinal, _)| *ordinal) > self.plan.as_ref().map(|(ordinal, _)| *ordinal) {
             self.plan = other.plan;
         }
     }
 
     pub(super) fn take(&mut self, item: v2::TurnItem) -> Result<(), BadTime> {
+        if let Some((run, at)) = beginning(&item) {
+            self.began_at(run.clone(), time("startedAt", at)?);
+        }
         /// The facts that all items share.
         macro_rules! push {
             ($item:expr, $kind:expr) => {
@@ -143,11 +153,33 @@ impl Items {
         Ok(())
     }
 
+    fn began_at(&mut self, run: RunId, at: Timestamp) {
+        let first = self.began.entry(run).or_insert(at);
+        *first = at.min(*first);
+    }
+
     fn plan_at(&mut self, ordinal: u64, steps: Vec<PlanStep>) {
         if self.plan.as_ref().is_none_or(|(known, _)| *known <= ordinal) {
             self.plan = Some((ordinal, steps));
         }
     }
+}
+
+/// The run of an item and when the item began. Of a kind that is not known, nothing is kept to tell.
+fn beginning(item: &v2::TurnItem) -> Option<(&RunId, &v2::DateTimeUtc)> {
+    macro_rules! of {
+        ($($kind:ident)*) => {
+            match item {
+                $(v2::TurnItem::$kind(item) => Some((item.run_id.as_ref()?, item.started_at.as_ref().unwrap_or(&item.updated_at))),)*
+                v2::TurnItem::Unknown { .. } => None,
+            }
+        };
+    }
+    of!(
+        Notification UserMessage AssistantMessage Reasoning ProposedPlan TodoList UserInputRequest SecretRequest FileChange
+        CommandExecution FileSearch WebSearch ApprovalRequest Checkpoint RunInterruptRequest RunInterruptResult SystemNotice Error
+        DynamicTool Subagent Compaction Handoff Fork ThreadCreated
+    )
 }
 
 /// The steps of a todo list.

@@ -86,6 +86,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         kept: mut items,
         plan,
         secrets,
+        began,
     } = {
         let mut items = projection.turn_items;
         items.absorb(visible);
@@ -102,7 +103,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
     requests.extend(secrets);
     let facts = ThreadFacts {
         deleted: projection.thread.deleted_at.is_some(),
-        runs: runs(projection.runs, &messages)?,
+        runs: runs(projection.runs, &messages, &began)?,
         requests,
     };
     let resumes_at = projection
@@ -165,7 +166,13 @@ fn messages(messages: Vec<v2::ConversationMessage>) -> Result<Vec<Message>, BadT
     Ok(messages)
 }
 
-fn runs(runs: Vec<v2::Run>, messages: &[Message]) -> Result<Vec<RunFacts>, BadTime> {
+/// A run that was ended while T3 still prepared it has no `startedAt` of its own, but it has turn items, and one that was taken out
+/// of the queue has none: so the first of them counts where T3 says nothing.
+fn runs(
+    runs: Vec<v2::Run>,
+    messages: &[Message],
+    began: &HashMap<RunId, jiff::Timestamp>,
+) -> Result<Vec<RunFacts>, BadTime> {
     let run_of: HashMap<&MessageId, Option<&RunId>> = messages
         .iter()
         .map(|message| (&message.id, message.run.as_ref()))
@@ -174,13 +181,18 @@ fn runs(runs: Vec<v2::Run>, messages: &[Message]) -> Result<Vec<RunFacts>, BadTi
         .map(|run| {
             // Promoted while it was queued: T3 cancels the run and its message names the run that took it over.
             let taken_by = run_of.get(&run.user_message_id).copied().flatten();
-            let left_the_queue = matches!(run.status, v2::RunStatus::Cancelled) && run.started_at.is_none();
-            let promoted_into = taken_by.filter(|other| left_the_queue && **other != run.id).cloned();
+            let started_at = maybe_time("runs.startedAt", run.started_at.as_ref())?
+                .or(maybe_time("runs.workStartedAt", run.work_started_at.as_ref())?)
+                .or_else(|| began.get(&run.id).copied());
+            let cancelled_in_the_queue = matches!(run.status, v2::RunStatus::Cancelled) && started_at.is_none();
+            let promoted_into = taken_by
+                .filter(|other| cancelled_in_the_queue && **other != run.id)
+                .cloned();
             Ok(RunFacts {
                 ordinal: run.ordinal,
                 status: run.status.as_str().to_owned(),
                 requested_at: time("runs.requestedAt", &run.requested_at)?,
-                started_at: maybe_time("runs.startedAt", run.started_at.as_ref())?,
+                started_at,
                 completed_at: maybe_time("runs.completedAt", run.completed_at.as_ref())?,
                 queue_held: run.queue_held.unwrap_or(false),
                 queue_position: run.queue_position,

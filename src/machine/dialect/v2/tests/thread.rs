@@ -28,6 +28,57 @@ fn a_queued_run_whose_message_went_to_another_run_was_promoted_into_it() {
 }
 
 #[test]
+fn a_run_that_was_killed_while_it_was_prepared_had_left_the_queue() {
+    // The recorded server was killed: run 1 was at work, run 2 waited in the queue.
+    let mut body: Value = serde_json::from_str(fixture!("thread-07.jsonl").lines().next().unwrap()).unwrap();
+    let started = |body: &Value| {
+        let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+        let runs = thread.facts.runs.iter();
+        runs.map(|run| (run.status.clone(), run.started_at.map(|at| at.to_string())))
+            .collect::<Vec<_>>()
+    };
+    let cancelled = |at: Option<&str>| ("cancelled".to_owned(), at.map(str::to_owned));
+    assert_eq!(
+        started(&body),
+        [cancelled(Some("2026-11-30T05:53:00.285Z")), cancelled(None)]
+    );
+    // The same a moment earlier: T3 has not yet said that it started.
+    body["projection"]["runs"][0]["startedAt"] = Value::Null;
+    let user_message = body["projection"]["turnItems"][0]["startedAt"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(started(&body), [cancelled(Some(&user_message)), cancelled(None)]);
+    body["projection"]["turnItems"][0]["startedAt"] = Value::Null;
+    body["projection"]["turnItems"][0]["updatedAt"] = json!("2026-11-30T05:53:00.111Z");
+    assert_eq!(
+        started(&body),
+        [cancelled(Some("2026-11-30T05:53:00.111Z")), cancelled(None)]
+    );
+    body["projection"]["runs"][0]["workStartedAt"] = json!("2026-11-30T05:53:00.222Z");
+    assert_eq!(
+        started(&body),
+        [cancelled(Some("2026-11-30T05:53:00.222Z")), cancelled(None)]
+    );
+}
+
+#[test]
+fn a_run_of_the_recording_that_waits_or_waited_in_the_queue_has_not_started() {
+    for thread in threads(fixture!("thread-04.jsonl")) {
+        for run in thread.facts.runs {
+            let never = run.status == "queued" || run.status == "cancelled";
+            assert_eq!(
+                run.started_at.is_none(),
+                never,
+                "run {} at {}",
+                run.ordinal,
+                thread.sequence
+            );
+        }
+    }
+}
+
+#[test]
 fn the_run_of_a_message_is_the_messages_own_and_not_the_runs_last_message() {
     let thread = threads(fixture!("thread-04.jsonl")).pop().unwrap();
     let first = thread.messages.iter().find(|message| message.role == "user").unwrap();
