@@ -61,7 +61,7 @@ pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
             &file.to_string_lossy(),
             "the file",
             error.to_string(),
-            "free some space",
+            "see that cargo can write into its target directory, and that there is room",
         )
     })
 }

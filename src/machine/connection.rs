@@ -14,15 +14,17 @@ use tracing::{debug, info, warn};
 use super::backoff::Backoff;
 use super::descriptor::{self, Descriptor, Version};
 use super::dialect::{Dialect, Protocol2};
+use super::domain::ThreadRow;
 use super::error::MachineError;
 use super::http::HttpClient;
 use super::link::Link;
-use super::mirror::ShellItem;
-use super::session::CallError;
+use super::mirror::{ArchiveItem, ShellItem};
+use super::session::{CallError, FIRST_CHUNK_LIMIT};
 use super::socket::{SessionHandle, SocketOptions, StreamEnd, ValueStream};
 use super::state::StreamItem;
+use super::unread::Unread;
 use super::{Core, MachineSettings};
-use crate::protocol::Untrusted;
+use crate::protocol::{EnvironmentId, Untrusted};
 
 /// Without this scope nothing can be seen.
 const READ_SCOPE: &str = "orchestration:read";
@@ -90,6 +92,8 @@ struct Connected {
     session: SessionHandle,
     dialect: Arc<dyn Dialect>,
     shell: ValueStream,
+    environment: EnvironmentId,
+    unread: Unread,
 }
 
 async fn connect(core: &Core, http: &HttpClient, stop: &CancellationToken) -> Result<Connected, MachineError> {
@@ -102,25 +106,67 @@ async fn connect(core: &Core, http: &HttpClient, stop: &CancellationToken) -> Re
         status.scopes.clone_from(&credential.scopes);
     });
     credential.require(READ_SCOPE)?;
-    match version {
-        Version::Spoken => {}
-        Version::AskShell => descriptor::check_shell(&core.settings.name, &http.shell().await?)?,
+    let connected = open(core, http, stop, version, descriptor.environment_id).await;
+    match (version, connected) {
+        (Version::AskShell, Err(error)) if stream_refused(&error) => {
+            // Without a stream to look at, the shell over HTTP tells whether it is another protocol that was refused.
+            descriptor::check_shell(&core.settings.name, &http.shell().await?)?;
+            Err(error)
+        }
+        (Version::AskShell | Version::Spoken, connected) => connected,
     }
-    let dialect: Arc<dyn Dialect> = Arc::new(Protocol2);
-    let protocol = dialect.protocol();
-    core.state.handle_status(|status| status.protocol = Some(protocol));
+}
 
+/// Opens the socket and takes the first whole state from it.
+async fn open(
+    core: &Core,
+    http: &HttpClient,
+    stop: &CancellationToken,
+    version: Version,
+    environment: EnvironmentId,
+) -> Result<Connected, MachineError> {
+    let dialect: Arc<dyn Dialect> = Arc::new(Protocol2);
     let ticket = http.ticket().await?;
     let session = SessionHandle::connect(http, &ticket, &socket_options(&core.settings), stop.child_token()).await?;
-    let shell = session
+    let mut shell = session
         .subscribe(dialect.shell_subscription())
         .await
         .map_err(CallError::for_read)?;
+    let mut unread = Unread::default();
+    // The session bounds how long the first chunk may take; what follows it up to the whole state is bounded here.
+    tokio::time::timeout(
+        FIRST_CHUNK_LIMIT,
+        first_state(core, &*dialect, version, &mut shell, &mut unread),
+    )
+    .await
+    .unwrap_or(Err(MachineError::Timeout(FIRST_CHUNK_LIMIT)))?;
+    let protocol = dialect.protocol();
+    core.state.handle_status(|status| status.protocol = Some(protocol));
     Ok(Connected {
         session,
         dialect,
         shell,
+        environment,
+        unread,
     })
+}
+
+/// Whether a server of another protocol may have meant this by it: it answered, and not with what a shell's stream begins with.
+fn stream_refused(error: &MachineError) -> bool {
+    match error {
+        MachineError::Rejected { .. }
+        | MachineError::Defect { .. }
+        | MachineError::Decode(_)
+        | MachineError::NotT3 { .. } => true,
+        MachineError::ThreadNotFound
+        | MachineError::Unreachable { .. }
+        | MachineError::Timeout(_)
+        | MachineError::AnswerLost { .. }
+        | MachineError::NeedsPairing { .. }
+        | MachineError::InsufficientScope { .. }
+        | MachineError::ProtocolUnsupported { .. }
+        | MachineError::Unsafe(_) => false,
+    }
 }
 
 fn socket_options(settings: &MachineSettings) -> SocketOptions {
@@ -140,7 +186,9 @@ fn meet(core: &Core, descriptor: &Descriptor) {
             now = %Untrusted(&descriptor.environment_id.0),
             "another environment answers at this address: what was known of the machine is forgotten"
         );
-        core.state.handle_new_environment();
+        if core.state.handle_new_environment() {
+            core.reads.forget_all();
+        }
     }
     core.state.handle_status(|status| {
         status.environment = Some(descriptor.environment_id.clone());
@@ -161,19 +209,17 @@ async fn follow(
         session,
         dialect,
         mut shell,
+        environment,
+        mut unread,
     } = connected;
-    // The session itself bounds how long a stream's first chunk may take.
-    if let Err(error) = first_state(core, &*dialect, &mut shell).await {
-        return error;
-    }
     let mut archive = session.subscribe(dialect.archive_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
-    let link = Link::new(session.clone(), http.clone(), dialect.clone());
+    let link = Link::new(session.clone(), http.clone(), dialect.clone(), environment);
     core.link.send_replace(Some(Arc::new(link)));
     core.state.handle_status(|status| {
         status.online = true;
-        status.error = None;
+        status.error = unread.error();
         status.unreachable_since = None;
     });
     info!("connected");
@@ -182,16 +228,20 @@ async fn follow(
         tokio::select! {
             chunk = shell.next_chunk() => match chunk {
                 Ok(values) => {
-                    apply(core, &values, |value| dialect.read_shell_item(value).map(StreamItem::Shell));
+                    apply(core, &*dialect, Stream::Shell, &values, &mut unread);
                 }
                 Err(end) => return ended(end),
             },
             chunk = next_of(&mut archive) => match chunk {
                 Ok(values) => {
-                    apply(core, &values, |value| dialect.read_archive_item(value).map(StreamItem::Archive));
+                    apply(core, &*dialect, Stream::Archive, &values, &mut unread);
                 }
                 Err(end) => {
                     // Servers without this stream show archived threads in the shell.
+                    if !matches!(end.error, Some(CallError::Lost { .. })) {
+                        // Where the whole connection is lost, the next one's stream tells of the archive.
+                        core.state.handle_archive_ended();
+                    }
                     if let Some(error) = end.error {
                         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "no stream of archived threads");
                     }
@@ -212,37 +262,109 @@ async fn next_of(stream: &mut Option<ValueStream>) -> Result<Vec<Box<RawValue>>,
 }
 
 /// Applies what comes up to the first full snapshot; only then is the mirror of this server.
-async fn first_state(core: &Core, dialect: &dyn Dialect, shell: &mut ValueStream) -> Result<(), MachineError> {
+async fn first_state(
+    core: &Core,
+    dialect: &dyn Dialect,
+    version: Version,
+    shell: &mut ValueStream,
+    unread: &mut Unread,
+) -> Result<(), MachineError> {
     loop {
         let values = shell.next_chunk().await.map_err(ended)?;
         let mut items = Vec::with_capacity(values.len());
+        let mut whole = false;
         for value in values {
-            // A snapshot that cannot be read leaves nothing to go on with.
-            items.push(dialect.read_shell_item(&value)?);
+            // A snapshot that cannot be read leaves nothing to go on with; a row of it that cannot is left out.
+            let item = dialect.read_shell_item(&value)?;
+            if let ShellItem::Snapshot(snapshot) = &item {
+                match version {
+                    Version::Spoken => {}
+                    Version::AskShell => descriptor::check_schema(&core.settings.name, snapshot.schema)?,
+                }
+                whole = true;
+            }
+            items.push(StreamItem::Shell(item));
         }
-        let whole = items.iter().any(|item| matches!(item, ShellItem::Snapshot(_)));
-        core.state.handle_items(items.into_iter().map(StreamItem::Shell));
+        handle(core, dialect, items, unread);
         if whole {
             return Ok(());
         }
     }
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Stream {
+    Shell,
+    Archive,
+}
+
 /// Applies a chunk. An item that cannot be read is reported and left out: one thread must not take the machine away.
-fn apply(core: &Core, values: &[Box<RawValue>], read: impl Fn(&RawValue) -> Result<StreamItem, MachineError>) {
-    let mut unread = None;
-    let items = values.iter().filter_map(|value| match read(value) {
-        Ok(item) => Some(item),
-        Err(error) => {
-            warn!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "an item of the stream cannot be read");
-            unread = Some(error);
-            None
+fn apply(core: &Core, dialect: &dyn Dialect, stream: Stream, values: &[Box<RawValue>], unread: &mut Unread) {
+    let before = unread.error().is_some();
+    let mut items = Vec::with_capacity(values.len());
+    for value in values {
+        let item = match stream {
+            Stream::Shell => dialect.read_shell_item(value).map(StreamItem::Shell),
+            Stream::Archive => dialect.read_archive_item(value).map(StreamItem::Archive),
+        };
+        match item {
+            Ok(item) => items.push(item),
+            Err(error) => {
+                let problem = error.to_string();
+                if unread.handle_unreadable(matches!(stream, Stream::Archive), &problem) {
+                    unreadable(&problem);
+                }
+            }
         }
-    });
-    core.state.handle_items(items.collect::<Vec<_>>());
-    if let Some(error) = unread {
-        core.state.handle_status(|status| status.error = Some(error));
     }
+    handle(core, dialect, items, unread);
+    let error = unread.error();
+    if before || error.is_some() {
+        core.state.handle_status(|status| status.error = error);
+    }
+}
+
+/// Takes items in: what they leave unread, the words that nobody knows, and then the mirror.
+fn handle(core: &Core, dialect: &dyn Dialect, items: Vec<StreamItem>, unread: &mut Unread) {
+    for item in &items {
+        if let Some(problem) = unread.handle_item(item) {
+            unreadable(&problem);
+        }
+        core.state.handle_unknown_words(unknown_words(dialect, item));
+    }
+    if core.state.handle_items(items) {
+        core.reads.forget_all();
+    }
+}
+
+fn unknown_words(dialect: &dyn Dialect, item: &StreamItem) -> Vec<String> {
+    let of_rows = |rows: &[ThreadRow]| {
+        let rows = rows.iter();
+        rows.flat_map(|row| dialect.unknown_words_of_row(row)).collect()
+    };
+    match item {
+        StreamItem::Shell(ShellItem::Snapshot(snapshot)) => of_rows(&snapshot.threads),
+        StreamItem::Shell(ShellItem::ThreadUpdated(row)) | StreamItem::Archive(ArchiveItem::Updated(row)) => {
+            dialect.unknown_words_of_row(row)
+        }
+        StreamItem::Archive(ArchiveItem::Snapshot { threads, .. }) => of_rows(threads),
+        StreamItem::Shell(ShellItem::Unknown { kind }) | StreamItem::Archive(ArchiveItem::Unknown { kind }) => {
+            vec![format!("stream item `{kind}`")]
+        }
+        StreamItem::Shell(
+            ShellItem::Metadata
+            | ShellItem::ThreadUnreadable { .. }
+            | ShellItem::ThreadRemoved { .. }
+            | ShellItem::ProjectUpdated { .. }
+            | ShellItem::ProjectRemoved { .. }
+            | ShellItem::Synchronized,
+        )
+        | StreamItem::Archive(ArchiveItem::Unreadable { .. } | ArchiveItem::Removed { .. }) => Vec::new(),
+    }
+}
+
+fn unreadable(problem: &str) {
+    warn!(problem = %Untrusted(problem).at_most(LOGGED_CHARS), "something of the shell cannot be read and is left out");
 }
 
 fn ended(end: StreamEnd) -> MachineError {

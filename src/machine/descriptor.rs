@@ -1,7 +1,7 @@
 //! Who a machine says it is, which protocol it speaks, and what our credential may do there.
 //!
 //! Pure: the answers' bytes come in, a decision goes out. The descriptor's version decides; builds exist that speak protocol 2
-//! without saying so, so where it is absent the shell snapshot does.
+//! without saying so, so where it is absent the shell's snapshot does: the stream's first one, or, where there is no stream, HTTP's.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ pub struct Platform {
 pub enum Version {
     /// It is the one that we speak.
     Spoken,
-    /// It does not say: read the shell ([`check_shell`]).
+    /// It does not say: the shell's snapshot does ([`check_schema`], [`check_shell`]).
     AskShell,
 }
 
@@ -62,7 +62,15 @@ impl Descriptor {
     }
 }
 
-/// Decides by the shell snapshot of a machine that names no version: `schemaVersion` 2 is protocol 2, none is protocol 1.
+/// Decides by the `schemaVersion` of a shell's snapshot: 2 is protocol 2, none is protocol 1.
+pub fn check_schema(machine: &str, schema: Option<i64>) -> Result<(), MachineError> {
+    match schema {
+        Some(version) if version == i64::from(SPOKEN) => Ok(()),
+        version => Err(unsupported(machine, Some(version.unwrap_or(1)))),
+    }
+}
+
+/// The same by the whole snapshot, as HTTP answers it.
 pub fn check_shell(machine: &str, body: &[u8]) -> Result<(), MachineError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -75,10 +83,7 @@ pub fn check_shell(machine: &str, body: &[u8]) -> Result<(), MachineError> {
         _threads: Vec<IgnoredAny>,
     }
     let shell: Shell = serde_json::from_slice(body).map_err(|error| not_t3(machine, "shell snapshot", &error))?;
-    match shell.schema_version {
-        Some(version) if version == i64::from(SPOKEN) => Ok(()),
-        version => Err(unsupported(machine, Some(version.unwrap_or(1)))),
-    }
+    check_schema(machine, shell.schema_version)
 }
 
 /// The error for a machine that speaks another protocol: both versions, and which side to update.

@@ -42,8 +42,6 @@ impl Default for Limits {
     }
 }
 
-/// The largest body taken from a machine, decompressed.
-const BODY_LIMIT: usize = 64 * 1024 * 1024;
 /// The largest body of a refusal that is looked at.
 const REFUSAL_LIMIT: usize = 64 * 1024;
 /// Newer servers refuse orchestration routes without it.
@@ -69,6 +67,8 @@ pub struct HttpClient {
     tls: Arc<ClientConfig>,
     token: Option<SecretString>,
     limits: Limits,
+    /// The largest body taken, decompressed: what a frame may be, since the same snapshots come both ways.
+    body_limit: usize,
 }
 
 impl fmt::Debug for HttpClient {
@@ -112,6 +112,7 @@ impl HttpClient {
             tls: Arc::new(tls),
             token: settings.token.clone(),
             limits,
+            body_limit: settings.frame_limit,
         })
     }
 
@@ -166,14 +167,9 @@ impl HttpClient {
         let path = ["api", "orchestration", "threads", segment(id)?, "bounded"];
         match self.fetch(Method::GET, &self.url(&path)).await {
             Ok(body) => Ok(Some(body)),
-            Err(Refusal::RouteAbsent) => Ok(None),
+            Err(Refusal::RouteAbsent | Refusal::Unavailable) => Ok(None),
             Err(Refusal::Error(error)) => Err(error),
         }
-    }
-
-    /// `GET /api/projects`: `{projects, updatedAt}`.
-    pub async fn projects(&self) -> Result<Bytes, MachineError> {
-        self.json(Method::GET, &["api", "projects"]).await
     }
 
     /// Where the socket is, without a ticket.
@@ -236,12 +232,12 @@ impl HttpClient {
         }
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
-            if body.len() + chunk.len() > BODY_LIMIT {
+            if body.len() + chunk.len() > self.body_limit {
                 return Err(Refusal::Error(MachineError::Decode(format!(
-                    "{} answered {} with more than {} MiB",
+                    "{} answered {} with more than {} MiB: raise frame_limit_mib for this machine",
                     self.machine,
                     url.path(),
-                    BODY_LIMIT / (1024 * 1024)
+                    self.body_limit / (1024 * 1024)
                 ))));
             }
             body.extend_from_slice(&chunk);

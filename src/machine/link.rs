@@ -3,8 +3,9 @@
 //! A new connection is a new link, so nothing that is kept here outlives the server that said it. Made by the connection, used by
 //! `Machine`'s reads and commands.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -14,8 +15,9 @@ use super::dialect::Dialect;
 use super::domain::{Provider, Thread, ThreadRow};
 use super::error::MachineError;
 use super::http::HttpClient;
+use super::parts::Parts;
 use super::socket::SessionHandle;
-use crate::protocol::{ProviderInstanceId, ThreadId};
+use crate::protocol::{EnvironmentId, ProviderInstanceId, ThreadId, Untrusted};
 
 /// How long the providers and their models are kept.
 const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
@@ -25,43 +27,90 @@ const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
 pub(super) struct Link {
     pub(super) session: SessionHandle,
     pub(super) dialect: Arc<dyn Dialect>,
+    /// The database at its other end.
+    pub(super) environment: EnvironmentId,
     http: HttpClient,
     /// The server has bounded reads, as far as is known.
     bounded: AtomicBool,
+    /// What the reads of each thread showed.
+    parts: StdMutex<HashMap<ThreadId, Parts>>,
     providers: Mutex<Option<(Instant, Arc<Vec<Provider>>)>>,
 }
 
 impl Link {
-    pub(super) fn new(session: SessionHandle, http: HttpClient, dialect: Arc<dyn Dialect>) -> Self {
+    pub(super) fn new(
+        session: SessionHandle,
+        http: HttpClient,
+        dialect: Arc<dyn Dialect>,
+        environment: EnvironmentId,
+    ) -> Self {
         Self {
             session,
             dialect,
+            environment,
             http,
             bounded: AtomicBool::new(true),
+            parts: StdMutex::default(),
             providers: Mutex::default(),
         }
     }
 
     /// Reads a thread: its newest part where the server has such reads and the part is enough, else the whole.
     pub(super) async fn read_thread(&self, id: &ThreadId, row: Option<&ThreadRow>) -> Result<Thread, MachineError> {
-        if self.bounded.load(Ordering::Relaxed) {
-            match self.http.thread_bounded(id).await? {
-                Some(body) => {
-                    let thread = self.dialect.read_thread(&body)?;
-                    if holds_every_open_run(&thread, row) {
-                        return Ok(thread);
-                    }
-                }
-                None => self.bounded.store(false, Ordering::Relaxed),
+        if self.bounded.load(Ordering::Relaxed)
+            && self.parts(id).may_suffice()
+            && let Some(thread) = self.read_part(id).await?
+        {
+            let mut parts = self.parts(id);
+            let suffices = parts.handle_part(&thread, row);
+            self.keep(id, parts);
+            if suffices {
+                return Ok(thread);
             }
         }
         self.read_whole_thread(id).await
     }
 
-    /// Reads the whole of a thread.
+    /// Reads the whole thread.
     pub(super) async fn read_whole_thread(&self, id: &ThreadId) -> Result<Thread, MachineError> {
         let body = self.http.thread(id).await?;
-        self.dialect.read_thread(&body)
+        let thread = self.dialect.read_thread(&body)?;
+        let mut parts = self.parts(id);
+        parts.handle_whole(&thread);
+        self.keep(id, parts);
+        Ok(thread)
+    }
+
+    /// The newest part of a thread; none where the whole has to be read.
+    async fn read_part(&self, id: &ThreadId) -> Result<Option<Thread>, MachineError> {
+        let read = match self.http.thread_bounded(id).await {
+            Ok(Some(body)) => self.dialect.read_thread(&body),
+            Ok(None) => {
+                self.bounded.store(false, Ordering::Relaxed);
+                return Ok(None);
+            }
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(thread) => Ok(Some(thread)),
+            Err(error) if whole_would_fail_too(&error) => Err(error),
+            Err(error) => {
+                tracing::debug!(error = %Untrusted(&error.to_string()), "a bounded read failed: the whole thread is read");
+                Ok(None)
+            }
+        }
+    }
+
+    fn parts(&self, id: &ThreadId) -> Parts {
+        self.all_parts().get(id).copied().unwrap_or_default()
+    }
+
+    fn keep(&self, id: &ThreadId, parts: Parts) {
+        self.all_parts().insert(id.clone(), parts);
+    }
+
+    fn all_parts(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadId, Parts>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The providers and their models, at most a minute old.
@@ -122,25 +171,22 @@ fn refusal(providers: &[Provider], instance: &ProviderInstanceId) -> Option<Stri
     })
 }
 
-/// A bounded read counts only if no open run can be missing from it. History pages bring turn items alone, so a gap in the ordinals is
-/// the one sign of runs left out; and what the row names must be there.
-fn holds_every_open_run(thread: &Thread, row: Option<&ThreadRow>) -> bool {
-    if !thread.partial {
-        return true;
+/// Bounded reads only save work, so an error of them is one only where it speaks of the thread, the credential or the line.
+fn whole_would_fail_too(error: &MachineError) -> bool {
+    match error {
+        MachineError::ThreadNotFound
+        | MachineError::NeedsPairing { .. }
+        | MachineError::InsufficientScope { .. }
+        | MachineError::Unreachable { .. }
+        | MachineError::Timeout(_) => true,
+        MachineError::Rejected { .. }
+        | MachineError::Defect { .. }
+        | MachineError::AnswerLost { .. }
+        | MachineError::ProtocolUnsupported { .. }
+        | MachineError::NotT3 { .. }
+        | MachineError::Decode(_)
+        | MachineError::Unsafe(_) => false,
     }
-    let runs = &thread.facts.runs;
-    let newest = runs.iter().map(|run| run.ordinal).max().unwrap_or_default();
-    let Some(row) = row else {
-        return false;
-    };
-    let has_run = |id: &Option<_>| id.as_ref().is_none_or(|id| runs.iter().any(|run| run.id == *id));
-    u64::try_from(runs.len()).is_ok_and(|count| count == newest)
-        && has_run(&row.active_run)
-        && has_run(&row.latest_run)
-        && row
-            .pending
-            .as_ref()
-            .is_none_or(|pending| thread.facts.requests.iter().any(|request| request.id == pending.id))
 }
 
 #[cfg(test)]

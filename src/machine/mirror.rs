@@ -14,7 +14,16 @@ use crate::protocol::{ProjectId, ThreadId};
 
 mod items;
 
-pub use items::{ArchiveItem, Effect, ShellItem, ShellSnapshot};
+pub use items::{ArchiveItem, Effect, ShellItem, ShellSnapshot, UnreadRow};
+
+/// Where a row comes from.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    /// A full state: it repeats what may be known.
+    Snapshot,
+    /// A change.
+    Live,
+}
 
 /// Projects and threads of one machine.
 #[derive(Debug, Default)]
@@ -29,7 +38,6 @@ pub struct Mirror {
     base: Option<u64>,
     archive_base: Option<u64>,
     applied: u64,
-    synchronized: bool,
     effects: VecDeque<Effect>,
 }
 
@@ -64,11 +72,6 @@ impl Mirror {
     pub fn has_base(&self) -> bool {
         self.base.is_some()
     }
-
-    /// Nothing is known to be missed.
-    pub fn is_synchronized(&self) -> bool {
-        self.synchronized
-    }
 }
 
 // What happened.
@@ -77,11 +80,18 @@ impl Mirror {
     pub fn handle_shell(&mut self, item: ShellItem) {
         match item {
             ShellItem::Snapshot(snapshot) => self.rebase(snapshot),
-            ShellItem::Metadata | ShellItem::Unknown { .. } => {}
+            // A snapshot is current when it comes, so the marker after it says nothing new.
+            ShellItem::Metadata | ShellItem::Synchronized | ShellItem::Unknown { .. } => {}
             ShellItem::ThreadUpdated(row) => {
                 self.applied = self.applied.max(row.sequence);
                 if self.above_base(row.sequence) {
-                    self.upsert(*row);
+                    self.upsert(*row, Origin::Live);
+                }
+            }
+            ShellItem::ThreadUnreadable { sequence, thread, .. } => {
+                self.applied = self.applied.max(sequence);
+                if self.above_base(sequence) {
+                    self.distrust(thread, sequence);
                 }
             }
             ShellItem::ThreadRemoved { sequence, thread } => {
@@ -102,12 +112,6 @@ impl Mirror {
                     self.remove_project(project, sequence);
                 }
             }
-            ShellItem::Synchronized => {
-                if !self.synchronized {
-                    self.synchronized = true;
-                    self.effects.push_back(Effect::Synchronized);
-                }
-            }
         }
         self.settle_leaving();
     }
@@ -115,11 +119,16 @@ impl Mirror {
     /// An item of the archive's stream came.
     pub fn handle_archive(&mut self, item: ArchiveItem) {
         match item {
-            ArchiveItem::Snapshot { sequence, threads } => self.rebase_archive(sequence, threads),
+            ArchiveItem::Snapshot { sequence, threads, .. } => self.rebase_archive(sequence, threads),
             ArchiveItem::Updated(mut row) => {
                 if self.archive_base.is_none_or(|base| row.sequence > base) {
                     row.archived = true;
-                    self.upsert(*row);
+                    self.upsert(*row, Origin::Live);
+                }
+            }
+            ArchiveItem::Unreadable { sequence, thread, .. } => {
+                if self.archive_base.is_none_or(|base| sequence > base) {
+                    self.distrust(thread, sequence);
                 }
             }
             ArchiveItem::Removed { sequence, thread } => {
@@ -131,9 +140,10 @@ impl Mirror {
         }
     }
 
-    /// The streams ended. The rows stay, as what was last known.
-    pub fn handle_disconnected(&mut self) {
-        self.synchronized = false;
+    /// The server has no stream of the archive any more. Its rows stay until a snapshot of the shell, which is the whole truth then,
+    /// leaves them out.
+    pub fn handle_archive_ended(&mut self) {
+        self.archive_base = None;
     }
 
     /// The machine has another environment id than before.
@@ -170,7 +180,7 @@ impl Mirror {
 
         let listed: HashSet<ThreadId> = snapshot.threads.iter().map(|row| row.id.clone()).collect();
         for row in snapshot.threads {
-            self.upsert(row);
+            self.upsert(row, Origin::Snapshot);
         }
         // Where archived threads have a stream of their own, the shell's snapshot leaves them out and proves nothing about them.
         let archive_apart = self.archive_base.is_some();
@@ -185,13 +195,14 @@ impl Mirror {
         let listed: HashSet<ThreadId> = threads.iter().map(|row| row.id.clone()).collect();
         for mut row in threads {
             row.archived = true;
-            self.upsert(row);
+            self.upsert(row, Origin::Snapshot);
         }
         self.drop_rows(|row| row.archived && row.sequence <= sequence && !listed.contains(&row.id));
     }
 
-    /// Takes a row in if nothing newer is known of its thread.
-    fn upsert(&mut self, mut row: ThreadRow) {
+    /// Takes a row in if nothing newer is known of its thread. What a snapshot repeats wakes nobody; a later live item always does,
+    /// also with an equal row: it says that something of the thread changed which rows do not show.
+    fn upsert(&mut self, mut row: ThreadRow, origin: Origin) {
         if self
             .removed_threads
             .get(&row.id)
@@ -203,7 +214,11 @@ impl Mirror {
             Some(known) if known.sequence > row.sequence => return,
             Some(known) => {
                 let sequence = std::mem::replace(&mut row.sequence, known.sequence);
-                let changed = **known != row;
+                let later = match origin {
+                    Origin::Live => sequence > known.sequence,
+                    Origin::Snapshot => false,
+                };
+                let changed = later || **known != row;
                 row.sequence = sequence;
                 changed
             }
@@ -246,6 +261,17 @@ impl Mirror {
             self.threads.remove(&thread);
             self.effects.push_back(Effect::ThreadRemoved(thread));
         }
+    }
+
+    /// Drops the row of a thread of which something later is known that cannot be read, and wakes whoever waits: a read tells.
+    fn distrust(&mut self, thread: ThreadId, sequence: u64) {
+        if self.threads.get(&thread).is_some_and(|row| row.sequence >= sequence) {
+            return;
+        }
+        let removed = self.removed_threads.entry(thread.clone()).or_default();
+        *removed = sequence.max(*removed);
+        self.threads.remove(&thread);
+        self.effects.push_back(Effect::ThreadChanged(thread));
     }
 
     fn drop_rows(&mut self, gone: impl Fn(&ThreadRow) -> bool) {

@@ -12,6 +12,7 @@ pub mod error;
 pub mod http;
 mod link;
 pub mod mirror;
+mod parts;
 mod reads;
 mod refusal;
 mod sending;
@@ -19,8 +20,10 @@ pub mod session;
 pub mod socket;
 mod state;
 mod tls;
+mod unread;
 mod watchers;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +74,7 @@ pub struct MachineStatus {
     pub protocol: Option<u32>,
     /// T3's word for the operating system.
     pub os: Option<String>,
-    /// Why it is not online; also the last error while it reconnects.
+    /// Why it is not online; also the last error while it reconnects. While it is online: what of its shell cannot be read.
     pub error: Option<MachineError>,
     /// Since when it is away.
     pub unreachable_since: Option<jiff::Timestamp>,
@@ -79,6 +82,8 @@ pub struct MachineStatus {
     pub expires_at: Option<jiff::Timestamp>,
     /// The scopes that the session check showed.
     pub scopes: Vec<String>,
+    /// Words of T3 that this version does not know, such as "run status `paused`", and how often they were met: T3 is newer, perhaps.
+    pub unknown_words: BTreeMap<String, u64>,
 }
 
 /// A handle on one T3 server.
@@ -194,11 +199,6 @@ impl Machine {
         self.core.state.watchers().shell()
     }
 
-    /// Waits until the mirror holds the write of `sequence`; false if it does not within `within`.
-    pub async fn reached(&self, sequence: u64, within: Duration) -> bool {
-        self.core.state.reached(sequence, within).await
-    }
-
     /// The thread's content: one read serves all who ask while the shell shows nothing newer. Bounded where the server has it and it
     /// holds every open run, else whole. A deleted thread is `Ok` with `facts.deleted`; an unknown one is `ThreadNotFound`. After a
     /// write of ours it waits until the mirror shows the write, or for 5 s.
@@ -209,18 +209,19 @@ impl Machine {
         let (core, thread) = (self.core.clone(), id.clone());
         let fetch = async move {
             let row = core.state.mirror().thread(&thread);
-            link.read_thread(&thread, row.as_deref()).await
+            let thread = link.read_thread(&thread, row.as_deref()).await?;
+            core.state
+                .handle_unknown_words(link.dialect.unknown_words_of_thread(&thread));
+            Ok(thread)
         };
         self.core.reads.read(id, seen, fetch).await
     }
 
-    /// The whole of a thread, its oldest runs included, where [`Machine::read_thread`] showed only a part.
+    /// The same, always the whole: for who misses in a partial read a run that it knows of. Shared with nobody.
     pub async fn read_whole_thread(&self, id: &ThreadId) -> Result<Arc<Thread>, MachineError> {
+        self.core.state.caught_up(id, CATCH_UP).await;
         let link = self.core.link()?;
-        tokio::time::timeout(reads::READ_TIMEOUT, link.read_whole_thread(id))
-            .await
-            .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
-            .map(Arc::new)
+        self.core.reads.take_turn(link.read_whole_thread(id)).await.map(Arc::new)
     }
 
     /// A read that no earlier one serves: for decisions that must not rest on what was.

@@ -1,7 +1,8 @@
 //! Reads of threads: one read serves all who wait for a thread.
 //!
 //! A read is shared with everybody who saw nothing newer of the thread than what the shell showed when the read began, while it runs
-//! and for a moment after. It runs in a task of its own: a caller who hangs up does not end it for the others. Called by `Machine`.
+//! and, of a thread that the shell shows, for a moment after. It runs in a task of its own: a caller who hangs up does not end it for
+//! the others. Called by `Machine`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ use super::domain::Thread;
 use super::error::MachineError;
 use crate::protocol::ThreadId;
 
-/// The longest that a read may take, the wait for its turn included.
+/// The longest that a read may take once it has its turn: others that are slow take nothing of it.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a finished read serves those whom the same change woke a little later.
 const KEPT: Duration = Duration::from_millis(250);
@@ -31,9 +32,18 @@ pub(super) struct Reads {
 
 #[derive(Debug)]
 struct Slot {
-    /// The sequence that the shell showed of the thread when the read began.
+    /// The sequence that the shell showed when the read began.
     covers: u64,
     outcome: watch::Receiver<Option<Outcome>>,
+}
+
+/// What the shell shows of a thread that somebody wants to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seen {
+    /// Its row, or a write of ours to it, at this sequence.
+    Row(u64),
+    /// Nothing of it, up to this sequence. A change may go unseen, so a read that has ended serves nobody any more.
+    Nothing(u64),
 }
 
 impl Default for Reads {
@@ -46,32 +56,39 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Reads a thread by `fetch`, or takes part in a read that began when the shell already showed `seen`. Of a thread that the shell
-    /// does not show (`None`) nobody can say whether a read is old, so it is always read anew.
-    pub(super) async fn read<F>(self: &Arc<Self>, id: &ThreadId, seen: Option<u64>, fetch: F) -> Outcome
+    /// Reads a thread by `fetch`, or takes part in a read that began when the shell already showed what was `seen`.
+    pub(super) async fn read<F>(self: &Arc<Self>, id: &ThreadId, seen: Seen, fetch: F) -> Outcome
     where
         F: Future<Output = Result<Thread, MachineError>> + Send + 'static,
     {
-        let Some(seen) = seen else {
-            return self.take_turn(fetch).await.map(Arc::new);
-        };
         let mut outcome = self.join_or_begin(id, seen, fetch);
         let outcome = outcome.wait_for(Option::is_some).await;
         match outcome.as_deref() {
             Ok(Some(outcome)) => outcome.clone(),
             Ok(None) | Err(_) => Err(MachineError::Unreachable {
-                reason: "the read was given up since the gateway stops".to_owned(),
+                reason: "the read of the thread was given up: the gateway stops, or it broke on what T3 sent"
+                    .to_owned(),
             }),
         }
     }
 
-    fn join_or_begin<F>(self: &Arc<Self>, id: &ThreadId, seen: u64, fetch: F) -> watch::Receiver<Option<Outcome>>
+    /// Nobody takes part any more in what was read of another database.
+    pub(super) fn forget_all(&self) {
+        self.slots().clear();
+    }
+
+    fn join_or_begin<F>(self: &Arc<Self>, id: &ThreadId, seen: Seen, fetch: F) -> watch::Receiver<Option<Outcome>>
     where
         F: Future<Output = Result<Thread, MachineError>> + Send + 'static,
     {
+        let (wants, kept) = match seen {
+            Seen::Row(sequence) => (sequence, true),
+            Seen::Nothing(sequence) => (sequence, false),
+        };
         let mut slots = self.slots();
         if let Some(slot) = slots.get(id)
-            && slot.covers >= seen
+            && slot.covers >= wants
+            && (kept || slot.outcome.borrow().is_none())
         {
             return slot.outcome.clone();
         }
@@ -79,39 +96,40 @@ impl Reads {
         slots.insert(
             id.clone(),
             Slot {
-                covers: seen,
+                covers: wants,
                 outcome: outcome.clone(),
             },
         );
         drop(slots);
 
-        let (reads, id, mine) = (self.clone(), id.clone(), outcome.clone());
+        let forget = Forget {
+            reads: self.clone(),
+            id: id.clone(),
+            outcome: outcome.clone(),
+        };
         tokio::spawn(async move {
-            let result = reads.take_turn(fetch).await.map(Arc::new);
-            if result.is_err() {
-                // Nobody new takes part in a failure.
-                reads.forget(&id, &mine);
-            }
-            let kept = result.is_ok();
-            sender.send_replace(Some(result));
-            if kept {
+            let result = forget.reads.take_turn(fetch).await.map(Arc::new);
+            if result.is_ok() && kept {
+                sender.send_replace(Some(result));
                 tokio::time::sleep(KEPT).await;
-                reads.forget(&id, &mine);
+                drop(forget);
+            } else {
+                // Nobody new takes part in a failure.
+                drop(forget);
+                sender.send_replace(Some(result));
             }
         });
         outcome
     }
 
-    async fn take_turn<F>(&self, fetch: F) -> Result<Thread, MachineError>
+    /// A read of one's own, with one of the turns.
+    pub(super) async fn take_turn<F>(&self, fetch: F) -> Result<Thread, MachineError>
     where
         F: Future<Output = Result<Thread, MachineError>>,
     {
-        let read = async {
-            // The semaphore is never closed.
-            let _turn = self.turns.acquire().await;
-            fetch.await
-        };
-        tokio::time::timeout(READ_TIMEOUT, read)
+        // The semaphore is never closed.
+        let _turn = self.turns.acquire().await;
+        tokio::time::timeout(READ_TIMEOUT, fetch)
             .await
             .unwrap_or(Err(MachineError::Timeout(READ_TIMEOUT)))
     }
@@ -131,6 +149,20 @@ impl Reads {
 
     fn slots(&self) -> std::sync::MutexGuard<'_, HashMap<ThreadId, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets a read when it is dropped: also when the read panics, lest everybody who comes later waits for it in vain.
+#[derive(Debug)]
+struct Forget {
+    reads: Arc<Reads>,
+    id: ThreadId,
+    outcome: watch::Receiver<Option<Outcome>>,
+}
+
+impl Drop for Forget {
+    fn drop(&mut self) {
+        self.reads.forget(&self.id, &self.outcome);
     }
 }
 

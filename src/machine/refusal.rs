@@ -28,11 +28,16 @@ struct ErrorBody {
     orchestration_protocol_version: Option<i64>,
 }
 
+/// How a T3 without its web app begins its answer (503) for a path that it does not have.
+const NO_WEB_APP: &[u8] = b"No static directory configured";
+
 /// What came instead of the answer.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// The server does not have this route: an older or newer T3, or none at all.
     RouteAbsent,
+    /// HTTP 503 in words that are not T3's: a proxy before it says so while T3 is down.
+    Unavailable,
     /// Anything else.
     Error(MachineError),
 }
@@ -44,6 +49,7 @@ impl Refusal {
             Self::RouteAbsent => MachineError::NotT3 {
                 reason: format!("{machine} answers, but has no {path}: is its url that of a T3 server?"),
             },
+            Self::Unavailable => no_server(machine, StatusCode::SERVICE_UNAVAILABLE),
             Self::Error(error) => error,
         }
     }
@@ -54,6 +60,7 @@ pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &Hea
     if status.is_redirection() {
         return Refusal::Error(redirected(machine, asked, headers));
     }
+    let no_web_app = body.starts_with(NO_WEB_APP);
     let t3: Option<ErrorBody> = serde_json::from_slice(body).ok();
     let body = t3.unwrap_or_default();
     let code = body.code.as_deref().unwrap_or_default();
@@ -84,15 +91,10 @@ pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &Hea
             }),
             tag: body.tag.unwrap_or_default(),
         },
-        (StatusCode::NOT_FOUND | StatusCode::SERVICE_UNAVAILABLE | StatusCode::METHOD_NOT_ALLOWED, _) => {
-            return Refusal::RouteAbsent;
-        }
-        (StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT, _) => MachineError::Unreachable {
-            reason: format!(
-                "{machine}'s proxy answers HTTP {}, but the T3 server behind it does not: is it running?",
-                status.as_u16()
-            ),
-        },
+        (StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, _) => return Refusal::RouteAbsent,
+        (StatusCode::SERVICE_UNAVAILABLE, _) if no_web_app => return Refusal::RouteAbsent,
+        (StatusCode::SERVICE_UNAVAILABLE, _) => return Refusal::Unavailable,
+        (StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT, _) => no_server(machine, status),
         _ => MachineError::NotT3 {
             reason: format!(
                 "{machine} answered HTTP {} in a way that T3 does not: is its url that of a T3 server?",
@@ -100,6 +102,15 @@ pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &Hea
             ),
         },
     })
+}
+
+fn no_server(machine: &str, status: StatusCode) -> MachineError {
+    MachineError::Unreachable {
+        reason: format!(
+            "{machine}'s proxy answers HTTP {}, but the T3 server behind it does not: is it running?",
+            status.as_u16()
+        ),
+    }
 }
 
 fn redirected(machine: &str, asked: &Url, headers: &HeaderMap) -> MachineError {

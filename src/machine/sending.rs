@@ -204,19 +204,26 @@ impl Core {
                 Err(error) => error,
             };
             // Only T3's own word is an end; of a loss nobody knows whether it was before or after the command took effect.
-            if error.is_unknown_request() && lost.is_none() {
+            let after_loss = matches!(lost, Some(MachineError::AnswerLost { .. }));
+            if error.is_unknown_request() && !after_loss {
                 return Err(Failed::UnknownProcedure);
             }
-            match settle(error) {
+            match settle(error, after_loss) {
                 Settled::Said(error) => return Err(Failed::Error(error)),
                 Settled::Lost(error) => lost = Some(error),
-                Settled::NotSent(error) => lost = lost.or(Some(error)),
+                Settled::NotSent(error) if !after_loss => lost = Some(error),
+                Settled::NotSent(_) => {}
             }
             if attempt == TRIES {
                 break;
             }
             match tokio::time::timeout_at(deadline, self.another_link(&link)).await {
-                Ok(Some(next)) => link = next,
+                Ok(Some(next)) if next.environment == link.environment => link = next,
+                // Another database knows nothing of the command, and would do it a second time.
+                Ok(Some(_)) => {
+                    lost = lost.map(elsewhere);
+                    break;
+                }
                 Ok(None) | Err(_) => break,
             }
             tracing::info!(machine = %self.settings.name, attempt, "the answer to a command was lost: asking again");
@@ -251,11 +258,27 @@ enum Settled {
     NotSent(MachineError),
 }
 
-fn settle(error: CallError) -> Settled {
+/// What the end of a try means, `after_loss` of an earlier one's answer: then only a refusal of the command itself, which T3 repeats
+/// for a repeated id, says what became of it. A defect or a missing scope speaks of this try alone.
+fn settle(error: CallError, after_loss: bool) -> Settled {
     match error.for_command() {
         error @ MachineError::AnswerLost { .. } => Settled::Lost(error),
         error @ MachineError::Unreachable { .. } => Settled::NotSent(error),
+        error @ MachineError::Rejected { .. } => Settled::Said(error),
+        error if after_loss => Settled::Lost(MachineError::AnswerLost {
+            reason: format!("the answer was lost, and asked again T3 says: {error}"),
+        }),
         error => Settled::Said(error),
+    }
+}
+
+/// Why a command is not asked for again: what became of it, if it went out, only the database that is gone could tell.
+fn elsewhere(lost: MachineError) -> MachineError {
+    match lost {
+        MachineError::AnswerLost { reason } => MachineError::AnswerLost {
+            reason: format!("{reason}, and another environment answers at the address since"),
+        },
+        not_sent => not_sent,
     }
 }
 

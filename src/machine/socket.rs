@@ -111,7 +111,7 @@ impl SessionHandle {
         let key = self.orders.key();
         // Room for every chunk that the core lets lie, and for the end.
         let (sender, deliveries) = mpsc::channel(MAX_UNACKED + 1);
-        let stream = ValueStream::new(self.orders.clone(), key, deliveries, subscription.clone());
+        let stream = ValueStream::new(self.orders.clone(), key, deliveries);
         let order = Order::Subscribe {
             key,
             subscription,

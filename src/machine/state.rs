@@ -11,8 +11,14 @@ use tokio::runtime::Handle;
 
 use super::MachineStatus;
 use super::mirror::{ArchiveItem, Effect, Mirror, ShellItem};
+use super::reads::Seen;
 use super::watchers::Watchers;
-use crate::protocol::ThreadId;
+use crate::protocol::{ThreadId, Untrusted};
+
+/// How many unknown words are remembered.
+const UNKNOWN_WORDS: usize = 64;
+/// How much of one a log line repeats.
+const WORD_CHARS: usize = 100;
 
 /// The memory of one machine.
 #[derive(Debug)]
@@ -60,23 +66,14 @@ impl State {
         &self.watchers
     }
 
-    /// What is known of a thread at least: the sequence of its row or of our last write to it. None where nothing is known.
-    pub(super) fn seen(&self, thread: &ThreadId) -> Option<u64> {
-        let row = self.row_sequence(thread)?;
-        Some(self.written_sequence(thread).map_or(row, |written| row.max(written)))
-    }
-
-    /// Waits until the mirror shows what was written at `sequence`. A thread that only the archive's stream shows is looked up there.
-    pub(super) async fn reached(&self, sequence: u64, within: Duration) -> bool {
-        let thread = self
-            .writes()
-            .iter()
-            .find_map(|(thread, written)| (*written == sequence).then(|| thread.clone()));
-        let shown = || {
-            let row = thread.as_ref().and_then(|thread| self.row_sequence(thread));
-            row.is_some_and(|row| row >= sequence)
-        };
-        self.watchers.reached(sequence, within, shown).await
+    /// What is known of a thread at least, our last write to it included.
+    pub(super) fn seen(&self, thread: &ThreadId) -> Seen {
+        let written = self.written_sequence(thread).unwrap_or_default();
+        let mirror = self.mirror();
+        match mirror.thread(thread) {
+            Some(row) => Seen::Row(row.sequence.max(written)),
+            None => Seen::Nothing(mirror.applied().max(written)),
+        }
     }
 
     /// Waits until the mirror shows our last write to the thread; returns after `within` anyway, since a read over HTTP has it.
@@ -112,8 +109,8 @@ impl State {
 
 // What happened.
 impl State {
-    /// Items came, in this order: all are applied before anybody is woken.
-    pub(super) fn handle_items(&self, items: impl IntoIterator<Item = StreamItem>) {
+    /// Items came, in this order: all are applied before anybody is woken. True if they are another database's than before.
+    pub(super) fn handle_items(&self, items: impl IntoIterator<Item = StreamItem>) -> bool {
         let (effects, applied) = {
             let mut mirror = self.mirror_mut();
             for item in items {
@@ -124,17 +121,17 @@ impl State {
             }
             (drain(&mut mirror), mirror.applied())
         };
-        self.publish(&effects, applied);
+        self.publish(&effects, applied)
     }
 
-    /// The environment behind the address is another one than before.
-    pub(super) fn handle_new_environment(&self) {
+    /// The environment behind the address is another one than before. True if something was known of the one before.
+    pub(super) fn handle_new_environment(&self) -> bool {
         let (effects, applied) = {
             let mut mirror = self.mirror_mut();
             mirror.handle_new_environment();
             (drain(&mut mirror), mirror.applied())
         };
-        self.publish(&effects, applied);
+        self.publish(&effects, applied)
     }
 
     /// The connection is up or gone, or what is known of the machine changed.
@@ -145,13 +142,32 @@ impl State {
             change(&mut status);
             status.online
         };
-        if was_online && !now_online {
-            self.mirror_mut().handle_disconnected();
-        }
         if was_online == now_online {
             self.watchers.wake_shell();
         } else {
             self.watchers.wake_all();
+        }
+    }
+
+    /// The stream of archived threads ended.
+    pub(super) fn handle_archive_ended(&self) {
+        self.mirror_mut().handle_archive_ended();
+    }
+
+    /// Words were met that this version does not know. Nobody is woken for them.
+    pub(super) fn handle_unknown_words(&self, words: impl IntoIterator<Item = String>) {
+        let mut words = words.into_iter().peekable();
+        if words.peek().is_none() {
+            return;
+        }
+        let mut status = self.status.write().unwrap_or_else(PoisonError::into_inner);
+        for word in words {
+            if let Some(met) = status.unknown_words.get_mut(&word) {
+                *met = met.saturating_add(1);
+            } else if status.unknown_words.len() < UNKNOWN_WORDS {
+                tracing::warn!(word = %Untrusted(&word).at_most(WORD_CHARS), "T3 uses a word that is not known: it is newer, perhaps");
+                status.unknown_words.insert(word, 1);
+            }
         }
     }
 
@@ -165,14 +181,14 @@ impl State {
         *known = sequence.max(*known);
     }
 
-    fn publish(&self, effects: &[Effect], applied: u64) {
+    fn publish(&self, effects: &[Effect], applied: u64) -> bool {
         let mut threads = Vec::new();
         let mut reset = false;
         for effect in effects {
             match effect {
                 Effect::ThreadChanged(id) | Effect::ThreadRemoved(id) => threads.push(id),
                 Effect::Reset => reset = true,
-                Effect::ProjectsChanged | Effect::Synchronized => {}
+                Effect::ProjectsChanged => {}
             }
         }
         if reset {
@@ -188,6 +204,7 @@ impl State {
             // Also without an effect: `applied` may have moved, and someone may wait for that.
             self.watchers.wake_shell();
         }
+        reset
     }
 }
 

@@ -147,4 +147,40 @@ async fn an_item_that_cannot_be_read_does_not_take_the_machine_away() {
     assert!(machine.status().online);
     simulator.seed_threads(1);
     until(&machine, |machine| machine.threads().len() == 1).await;
+    assert!(machine.status().error.is_none(), "what comes can be read again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_cannot_be_read_wakes_who_waits_and_a_read_tells() {
+    let (simulator, machine, _guard) = online().await;
+    let id = simulator.seed_threads(1).remove(0);
+    let thread = t3code_mcp::protocol::ThreadId(id.clone());
+    until_row(&machine, &thread, |_| true).await;
+    let mut watched = machine.watch_thread(&thread);
+    watched.mark_unchanged();
+    simulator.faults().push_shell_item(
+        json!({"kind": "thread.updated", "sequence": 1_000_000, "location": "active", "thread": {"id": id, "status": 7}}),
+    );
+    tokio::time::timeout(super::support::PATIENCE, watched.changed())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(machine.thread(&thread).is_none(), "an old row is not trusted");
+    machine.read_thread(&thread).await.unwrap();
+    until(&machine, |machine| {
+        matches!(machine.status().error, Some(MachineError::Decode(_)))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_of_a_newer_t3_are_counted_by_name() {
+    let (simulator, machine, _guard) = online().await;
+    simulator
+        .faults()
+        .push_shell_item(json!({"kind": "thread.dreamt", "sequence": 1_000_000}));
+    until(&machine, |machine| {
+        machine.status().unknown_words.get("stream item `thread.dreamt`") == Some(&1)
+    })
+    .await;
 }

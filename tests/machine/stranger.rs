@@ -85,15 +85,24 @@ async fn whoever_answers_wrongly_is_named_and_never_keeps_others_from_answering(
 
 /// A T3 from before `launchThread`: one project, one provider, and every command is recorded.
 async fn older_t3() -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
+    t3(Some(2), Some(2)).await
+}
+
+/// The same, by the protocol version that its descriptor names and the version of its shell's schema. It has no shell over HTTP.
+async fn t3(version: Option<i64>, schema: Option<i64>) -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
     let (commands, received) = tokio::sync::mpsc::unbounded_channel();
     let router = Router::new()
         .route(
             "/.well-known/t3/environment",
-            get(|| async {
-                axum::Json(json!({
+            get(move || async move {
+                let mut descriptor = json!({
                     "environmentId": "e", "label": "old", "serverVersion": "0.0.33", "platform": {"os": "linux", "arch": "x64"},
-                    "capabilities": {}, "orchestrationProtocolVersion": 2,
-                }))
+                    "capabilities": {},
+                });
+                if let Some(version) = version {
+                    descriptor["orchestrationProtocolVersion"] = json!(version);
+                }
+                axum::Json(descriptor)
             }),
         )
         .route(
@@ -110,13 +119,13 @@ async fn older_t3() -> (String, tokio::sync::mpsc::UnboundedReceiver<Value>) {
             "/ws",
             get(move |upgrade: WebSocketUpgrade| {
                 let commands = commands.clone();
-                async move { upgrade.on_upgrade(move |socket| talk(socket, commands)) }
+                async move { upgrade.on_upgrade(move |socket| talk(socket, commands, schema)) }
             }),
         );
     (serve(router).await, received)
 }
 
-async fn talk(mut socket: WebSocket, commands: tokio::sync::mpsc::UnboundedSender<Value>) {
+async fn talk(mut socket: WebSocket, commands: tokio::sync::mpsc::UnboundedSender<Value>, schema: Option<i64>) {
     while let Some(Ok(message)) = socket.recv().await {
         let Message::Text(text) = message else { continue };
         let frame: Value = serde_json::from_str(&text).unwrap();
@@ -128,7 +137,10 @@ async fn talk(mut socket: WebSocket, commands: tokio::sync::mpsc::UnboundedSende
                     "id": "project-t3-smoke", "title": "t3-smoke", "workspaceRoot": "/w", "defaultModelSelection": null, "scripts": [],
                     "createdAt": "2026-11-30T05:45:56.962Z", "updatedAt": "2026-11-30T05:45:56.962Z",
                 });
-                let snapshot = json!({"schemaVersion": 2, "snapshotSequence": 4, "threads": [], "archivedThreads": [], "projects": [project]});
+                let mut snapshot = json!({"snapshotSequence": 4, "threads": [{"id": "half a thread"}], "archivedThreads": [], "projects": [project, 7]});
+                if let Some(schema) = schema {
+                    snapshot["schemaVersion"] = json!(schema);
+                }
                 json!({"_tag": "Chunk", "requestId": id, "values": [{"kind": "snapshot", "snapshot": snapshot}]})
             }
             Some("server.getConfig") => {
@@ -150,6 +162,47 @@ async fn talk(mut socket: WebSocket, commands: tokio::sync::mpsc::UnboundedSende
         if socket.send(Message::text(answer.to_string())).await.is_err() {
             return;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_cannot_be_read_do_not_keep_a_machine_away() {
+    let (url, _received) = t3(Some(2), Some(2)).await;
+    let (machine, _guard) = machine(&url);
+    until(&machine, |machine| machine.status().online).await;
+    assert_eq!(machine.projects().len(), 1);
+    let error = machine.status().error.unwrap().to_string();
+    assert!(
+        error.starts_with("2 threads or projects of the shell are left out"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_t3_that_names_no_version_is_known_by_the_first_snapshot_of_its_stream() {
+    let (url, _received) = t3(None, Some(2)).await;
+    let (machine, _guard) = machine(&url);
+    until(&machine, |machine| machine.status().online).await;
+    assert_eq!(machine.status().protocol, Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_t3_of_another_protocol_is_refused_with_both_versions_and_which_side_to_update() {
+    for (schema, theirs, update) in [
+        (None, "protocol 1", "update T3 Code on vm"),
+        (Some(3), "protocol 3", "update t3code-mcp"),
+    ] {
+        let (url, _received) = t3(None, schema).await;
+        let (machine, _guard) = machine(&url);
+        until(&machine, |machine| machine.status().error.is_some()).await;
+        let error = machine.status().error.unwrap();
+        assert!(matches!(error, MachineError::ProtocolUnsupported { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(
+            said.contains(theirs) && said.contains("speaks 2") && said.ends_with(update),
+            "{said}"
+        );
+        assert!(machine.projects().is_empty() && machine.status().protocol.is_none());
     }
 }
 

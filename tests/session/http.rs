@@ -102,6 +102,12 @@ async fn every_refusal_is_taken_for_what_it_is() {
             "NotT3: mac answers, but has no /api/orchestration/shell: is its url that of a T3 server?",
         ),
         (
+            503,
+            "text/html",
+            "<html>Service Unavailable</html>".into(),
+            "Unreachable: mac's proxy answers HTTP 503, but the T3 server behind it does not: is it running?",
+        ),
+        (
             426,
             json,
             body(json!({"code": "orchestration_protocol_incompatible", "orchestrationProtocolVersion": 3})),
@@ -146,10 +152,13 @@ async fn a_redirect_is_not_followed_and_named_without_its_query() {
         .header(header::LOCATION, "/elsewhere?code=secret#there");
     let redirect = Arc::new(redirect.body(()).unwrap());
     let router = Router::new()
-        .route("/api/projects", get(move || async move { redirect.map_to_body() }))
+        .route(
+            "/api/orchestration/shell",
+            get(move || async move { redirect.map_to_body() }),
+        )
         .fallback(move || async move { *seen.lock().unwrap() = true });
     let url = serve(router).await;
-    let error = client(url.clone()).projects().await.unwrap_err();
+    let error = client(url.clone()).shell().await.unwrap_err();
     assert_eq!(
         told(&error),
         format!(
@@ -196,7 +205,7 @@ async fn every_request_carries_the_bearer_and_the_protocol_and_each_id_is_one_se
     let id = ThreadId("a/b?c#d%2e ü".into());
     assert_eq!(http.thread(&id).await.unwrap(), "{}");
     assert_eq!(http.thread_bounded(&id).await.unwrap().unwrap(), "{}");
-    assert_eq!(http.projects().await.unwrap(), "{}");
+    assert_eq!(http.shell().await.unwrap(), "{}");
     http.ticket().await.unwrap_err();
 
     let seen = seen.lock().unwrap();
@@ -206,7 +215,7 @@ async fn every_request_carries_the_bearer_and_the_protocol_and_each_id_is_one_se
         [
             "GET /api/orchestration/threads/a%2Fb%3Fc%23d%252e%20%C3%BC",
             "GET /api/orchestration/threads/a%2Fb%3Fc%23d%252e%20%C3%BC/bounded",
-            "GET /api/projects",
+            "GET /api/orchestration/shell",
             "POST /api/auth/websocket-ticket",
         ]
     );
@@ -232,6 +241,7 @@ async fn a_server_without_the_bounded_route_says_so_but_a_missing_thread_is_an_e
     let id = ThreadId("t".into());
     for (status, content_type, body) in [
         (503, "text/plain", "No static directory configured and no dev URL set."),
+        (503, "text/html", "<html>Service Unavailable</html>"),
         (404, "text/plain", "Not Found"),
         (200, "text/html", "<!doctype html>"),
     ] {

@@ -146,7 +146,6 @@ async fn the_recorded_answers_over_http_are_understood() {
             "/api/orchestration/threads/thread-unknown/bounded" => {
                 http.thread_bounded(&thread).await.map(|body| assert!(body.is_none()))
             }
-            "/api/projects" => http.projects().await.map(drop),
             _ => continue,
         };
         let word = match result {

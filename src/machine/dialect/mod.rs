@@ -7,7 +7,9 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use super::domain::{InteractionMode, Launch, Launched, Provider, Respond, RuntimeMode, SendMessage, Thread};
+use super::domain::{
+    InteractionMode, Launch, Launched, Provider, Respond, RuntimeMode, SendMessage, Thread, ThreadRow,
+};
 use super::error::MachineError;
 use super::mirror::{ArchiveItem, ShellItem};
 use super::session::Subscription;
@@ -50,6 +52,11 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn read_launched(&self, value: &RawValue, message: &MessageId) -> Result<Launched, MachineError>;
     /// The sequence that T3 recorded a command at.
     fn read_sequence(&self, value: &RawValue) -> Result<u64, MachineError>;
+
+    /// The words of a row that this version does not know, each with what it is a word for.
+    fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String>;
+    /// The same of a thread.
+    fn unknown_words_of_thread(&self, thread: &Thread) -> Vec<String>;
 
     /// A thread with its first message, in one call.
     fn launch(&self, launch: &Launch) -> Result<Call, MachineError>;

@@ -1,65 +1,7 @@
-//! When a bounded read is enough, and which providers are refused.
+//! Which providers are refused, and which failures of a bounded read the whole would meet as well.
 
 use super::*;
 use crate::machine::dialect::Protocol2;
-use crate::machine::mirror::ShellItem;
-use crate::protocol::RunId;
-
-/// The thread of recording 04 at its end: seven runs, the fourth and the seventh cancelled in the queue.
-fn thread() -> Thread {
-    let text = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/machine/thread-04.jsonl"
-    ));
-    Protocol2.read_thread(text.lines().last().unwrap().as_bytes()).unwrap()
-}
-
-fn row() -> ThreadRow {
-    let text = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/machine/shell-04.jsonl"
-    ));
-    let id = thread().head.id;
-    let rows = text.lines().filter_map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        let item = serde_json::value::to_raw_value(&line["item"]).unwrap();
-        match Protocol2.read_shell_item(&item).unwrap() {
-            ShellItem::ThreadUpdated(row) if row.id == id => Some(*row),
-            _ => None,
-        }
-    });
-    rows.max_by_key(|row| row.sequence).unwrap()
-}
-
-fn without_run(ordinal: u64) -> Thread {
-    let mut thread = thread();
-    thread.partial = true;
-    thread.facts.runs.retain(|run| run.ordinal != ordinal);
-    thread
-}
-
-#[test]
-fn a_part_of_a_thread_counts_only_with_every_run() {
-    let row = row();
-    assert!(holds_every_open_run(&thread(), Some(&row)), "the whole");
-    assert!(
-        holds_every_open_run(&without_run(0), Some(&row)),
-        "all runs, fewer items"
-    );
-    for ordinal in 1..=7 {
-        assert!(
-            !holds_every_open_run(&without_run(ordinal), Some(&row)),
-            "without run {ordinal}"
-        );
-    }
-    // A held run may wait behind the end of the part, and a thread without a row says nothing of its runs.
-    assert!(!holds_every_open_run(&without_run(0), None));
-    let newer = ThreadRow {
-        active_run: Some(RunId("run:8".to_owned())),
-        ..row
-    };
-    assert!(!holds_every_open_run(&without_run(0), Some(&newer)));
-}
 
 #[test]
 fn providers_that_would_never_start_a_run_are_refused_with_what_to_do() {
@@ -81,4 +23,17 @@ fn providers_that_would_never_start_a_run_are_refused_with_what_to_do() {
         provider.unavailable = Some("no licence".to_owned());
     }
     assert!(refusal(&providers, &instance("grok")).unwrap().contains("no licence"));
+}
+
+#[test]
+fn a_bounded_read_that_fails_for_its_own_reasons_is_followed_by_a_whole_one() {
+    let reason = || "it".to_owned();
+    assert!(!whole_would_fail_too(&MachineError::Decode(reason())));
+    assert!(!whole_would_fail_too(&MachineError::NotT3 { reason: reason() }));
+    assert!(!whole_would_fail_too(&MachineError::Rejected {
+        tag: reason(),
+        message: reason()
+    }));
+    assert!(whole_would_fail_too(&MachineError::ThreadNotFound));
+    assert!(whole_would_fail_too(&MachineError::Unreachable { reason: reason() }));
 }

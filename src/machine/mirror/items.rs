@@ -12,6 +12,15 @@ pub enum ShellItem {
     Metadata,
     /// A thread as it is at the row's sequence, also when it moved into or out of the archive.
     ThreadUpdated(Box<ThreadRow>),
+    /// A thread changed, and its row cannot be read: only a read of the thread tells what it is.
+    ThreadUnreadable {
+        /// Of the change.
+        sequence: u64,
+        /// The thread.
+        thread: ThreadId,
+        /// What cannot be read, with the path.
+        problem: String,
+    },
     /// A thread is gone from the shell.
     ThreadRemoved {
         /// Of the change.
@@ -47,10 +56,23 @@ pub enum ShellItem {
 pub struct ShellSnapshot {
     /// What it is a state of.
     pub sequence: u64,
+    /// The version of the shell's schema; protocol 1 has none.
+    pub schema: Option<i64>,
     /// Its threads, archived ones included where the server sends them.
     pub threads: Vec<ThreadRow>,
     /// Its projects.
     pub projects: Vec<Project>,
+    /// What of it could not be read and is left out.
+    pub unread: Vec<UnreadRow>,
+}
+
+/// A thread or project of a snapshot that could not be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadRow {
+    /// The thread; none for a project, and where not even the id can be read.
+    pub thread: Option<ThreadId>,
+    /// What cannot be read, with the path.
+    pub problem: String,
 }
 
 /// An item of the stream of archived threads, decoded.
@@ -62,6 +84,17 @@ pub enum ArchiveItem {
         sequence: u64,
         /// The archived threads.
         threads: Vec<ThreadRow>,
+        /// What of it could not be read and is left out.
+        unread: Vec<UnreadRow>,
+    },
+    /// An archived thread changed, and its row cannot be read.
+    Unreadable {
+        /// Of the change.
+        sequence: u64,
+        /// The thread.
+        thread: ThreadId,
+        /// What cannot be read, with the path.
+        problem: String,
     },
     /// An archived thread as it is at the row's sequence.
     Updated(Box<ThreadRow>),
@@ -90,6 +123,4 @@ pub enum Effect {
     ProjectsChanged,
     /// The machine serves another database than before: nothing that was known of it holds.
     Reset,
-    /// The mirror is current.
-    Synchronized,
 }

@@ -61,9 +61,19 @@ fn project(name: &str, title: &str) -> Project {
 fn snapshot(sequence: u64, threads: Vec<ThreadRow>) -> ShellItem {
     ShellItem::Snapshot(ShellSnapshot {
         sequence,
+        schema: Some(2),
         threads,
         projects: vec![project("p", "P")],
+        unread: Vec::new(),
     })
+}
+
+fn archive(sequence: u64, threads: Vec<ThreadRow>) -> ArchiveItem {
+    ArchiveItem::Snapshot {
+        sequence,
+        threads,
+        unread: Vec::new(),
+    }
 }
 
 fn updated(row: ThreadRow) -> ShellItem {
@@ -203,10 +213,7 @@ fn a_changed_environment_forgets_everything_and_the_first_one_nothing() {
 #[test]
 fn archived_threads_of_a_stream_of_their_own_survive_the_shells_snapshot() {
     let mut mirror = fed([snapshot(10, vec![row("a", 10, "one")])]);
-    mirror.handle_archive(ArchiveItem::Snapshot {
-        sequence: 11,
-        threads: vec![archived("old", 11, "archived")],
-    });
+    mirror.handle_archive(archive(11, vec![archived("old", 11, "archived")]));
     mirror.handle_shell(snapshot(20, vec![row("a", 20, "one")]));
     assert_eq!(
         titles(&mirror),
@@ -240,10 +247,7 @@ fn both_streams_tell_of_an_archive_move_in_any_order_with_one_result() {
     ];
     for (first, second) in [(0, 1), (1, 0)] {
         let mut mirror = fed([snapshot(10, vec![row("a", 10, "one")])]);
-        mirror.handle_archive(ArchiveItem::Snapshot {
-            sequence: 10,
-            threads: Vec::new(),
-        });
+        mirror.handle_archive(archive(10, Vec::new()));
         into[first](&mut mirror);
         into[second](&mut mirror);
         assert_eq!(titles(&mirror), [("a".to_owned(), "one".to_owned(), true, 12)]);
@@ -256,14 +260,11 @@ fn both_streams_tell_of_an_archive_move_in_any_order_with_one_result() {
 #[test]
 fn the_archives_own_snapshot_drops_what_left_it_while_nobody_looked() {
     let mut mirror = fed([snapshot(10, vec![row("a", 10, "active")])]);
-    mirror.handle_archive(ArchiveItem::Snapshot {
-        sequence: 10,
-        threads: vec![archived("x", 10, "kept"), archived("y", 10, "left")],
-    });
-    mirror.handle_archive(ArchiveItem::Snapshot {
-        sequence: 20,
-        threads: vec![archived("x", 20, "kept"), archived("a", 9, "an older truth")],
-    });
+    mirror.handle_archive(archive(10, vec![archived("x", 10, "kept"), archived("y", 10, "left")]));
+    mirror.handle_archive(archive(
+        20,
+        vec![archived("x", 20, "kept"), archived("a", 9, "an older truth")],
+    ));
     let names: Vec<_> = titles(&mirror)
         .into_iter()
         .map(|(id, _, archived, _)| (id, archived))
@@ -272,15 +273,45 @@ fn the_archives_own_snapshot_drops_what_left_it_while_nobody_looked() {
 }
 
 #[test]
-fn synchronized_is_said_once_per_connection() {
-    let mut mirror = fed([snapshot(10, Vec::new())]);
-    mirror.handle_shell(ShellItem::Synchronized);
-    mirror.handle_shell(ShellItem::Synchronized);
-    assert_eq!(effects(&mut mirror), [Effect::Synchronized]);
-    mirror.handle_disconnected();
-    assert!(!mirror.is_synchronized());
-    mirror.handle_shell(ShellItem::Synchronized);
-    assert_eq!(effects(&mut mirror), [Effect::Synchronized]);
+fn once_the_archives_stream_is_gone_the_shells_snapshot_is_the_whole_truth() {
+    let mut mirror = fed([snapshot(10, vec![row("a", 10, "one")])]);
+    mirror.handle_archive(archive(11, vec![archived("old", 11, "archived")]));
+    mirror.handle_archive_ended();
+    assert_eq!(titles(&mirror).len(), 2, "nothing new is known yet");
+    mirror.handle_shell(snapshot(20, vec![row("a", 20, "one")]));
+    assert_eq!(titles(&mirror), [("a".to_owned(), "one".to_owned(), false, 20)]);
+}
+
+#[test]
+fn a_later_live_item_wakes_although_its_row_is_equal() {
+    let mut mirror = fed([snapshot(10, vec![row("a", 10, "same")])]);
+    mirror.handle_shell(updated(row("a", 12, "same")));
+    assert_eq!(effects(&mut mirror), [Effect::ThreadChanged(thread("a"))]);
+    mirror.handle_shell(updated(row("a", 12, "same")));
+    assert_eq!(effects(&mut mirror), [], "the same item again");
+    mirror.handle_shell(snapshot(20, vec![row("a", 20, "same")]));
+    assert_eq!(effects(&mut mirror), [], "a snapshot repeats");
+}
+
+#[test]
+fn a_thread_whose_change_cannot_be_read_is_not_trusted_and_wakes_who_waits() {
+    let unreadable = |sequence| ShellItem::ThreadUnreadable {
+        sequence,
+        thread: thread("a"),
+        problem: "at `status`".to_owned(),
+    };
+    let mut mirror = fed([snapshot(10, vec![row("a", 10, "busy")])]);
+    mirror.handle_shell(unreadable(9));
+    assert_eq!(effects(&mut mirror), [], "a replay");
+    mirror.handle_shell(unreadable(12));
+    assert_eq!(effects(&mut mirror), [Effect::ThreadChanged(thread("a"))]);
+    assert_eq!((mirror.applied(), titles(&mirror).len()), (12, 0));
+    mirror.handle_shell(unreadable(13));
+    assert_eq!(effects(&mut mirror), [Effect::ThreadChanged(thread("a"))], "again");
+    mirror.handle_shell(updated(row("a", 11, "late")));
+    assert_eq!(titles(&mirror).len(), 0);
+    mirror.handle_shell(updated(row("a", 14, "readable")));
+    assert_eq!(titles(&mirror), [("a".to_owned(), "readable".to_owned(), false, 14)]);
 }
 
 #[test]
@@ -372,7 +403,6 @@ proptest! {
         for (index, change) in log.iter().enumerate() {
             for (_, back) in breaks.iter().filter(|(at, _)| *at == index) {
                 // A resume: a whole snapshot, then the replay of items that it covers.
-                mirror.handle_disconnected();
                 mirror.handle_shell(state_after(&log[..index]));
                 for (old, change) in log[..index].iter().enumerate().skip(*back) {
                     mirror.handle_shell(item(old, *change));
@@ -401,38 +431,38 @@ proptest! {
         // A newer server: the shell tells of an archived thread only that it left, the archive tells the rest.
         let mut archive_holds = HashSet::new();
         let mut shell = VecDeque::new();
-        let mut archive = VecDeque::new();
+        let mut of_archive = VecDeque::new();
         for (index, (name, change)) in log.iter().enumerate() {
             let sequence = index as u64 + 11;
             let id = thread(&name.to_string());
             match change {
                 Change::Update | Change::Remove => {
                     if archive_holds.remove(&id) {
-                        archive.push_back(ArchiveItem::Removed { sequence, thread: id });
+                        of_archive.push_back(ArchiveItem::Removed { sequence, thread: id });
                     }
                     shell.push_back(item(index, (*name, *change)));
                 }
                 Change::Archive => {
                     archive_holds.insert(id);
                     shell.push_back(removed(&name.to_string(), sequence));
-                    archive.push_back(ArchiveItem::Updated(Box::new(row(&name.to_string(), sequence, &sequence.to_string()))));
+                    of_archive.push_back(ArchiveItem::Updated(Box::new(row(&name.to_string(), sequence, &sequence.to_string()))));
                 }
             }
         }
         let straight = fed(log.iter().enumerate().map(|(index, change)| item(index, *change)));
 
         let mut mirror = fed([state_after(&[])]);
-        mirror.handle_archive(ArchiveItem::Snapshot { sequence: 10, threads: Vec::new() });
+        mirror.handle_archive(archive(10, Vec::new()));
         for from_shell in choices {
             let item = if from_shell { shell.pop_front() } else { None };
             if let Some(item) = item {
                 mirror.handle_shell(item);
-            } else if let Some(item) = archive.pop_front() {
+            } else if let Some(item) = of_archive.pop_front() {
                 mirror.handle_archive(item);
             }
         }
         for item in shell { mirror.handle_shell(item); }
-        for item in archive { mirror.handle_archive(item); }
+        for item in of_archive { mirror.handle_archive(item); }
 
         prop_assert_eq!(titles(&mirror), titles(&straight));
     }

@@ -2,7 +2,7 @@
 //!
 //! It does no I/O and reads no clock: text and the time come in, text and events go out, so that every behaviour can be tested
 //! frame by frame. [`super::socket`] drives it. Whatever a server sends, each call ends exactly once, and a session that is dead
-//! stays dead; connecting anew, and subscribing again to what a [`Subscription`] says, is its owner's work.
+//! stays dead. Connecting anew is its owner's work, and so is subscribing again: to the same [`Subscription`], from its beginning.
 
 mod call;
 mod subscription;
@@ -103,7 +103,7 @@ struct Outgoing {
 
 /// One session.
 ///
-/// - getters: [`is_dead`](Self::is_dead), [`in_flight`](Self::in_flight)
+/// - getters: [`is_dead`](Self::is_dead)
 /// - something happened: [`handle_frame`](Self::handle_frame), [`handle_activity`](Self::handle_activity),
 ///   [`handle_timeout`](Self::handle_timeout), [`handle_closed`](Self::handle_closed)
 /// - the owner wants something: [`request`](Self::request), [`subscribe`](Self::subscribe), [`acknowledge`](Self::acknowledge),
@@ -139,11 +139,6 @@ impl Session {
     /// It ended; nothing will go out or come in any more.
     pub fn is_dead(&self) -> bool {
         self.dead.is_some()
-    }
-
-    /// How many calls and streams have not ended.
-    pub fn in_flight(&self) -> usize {
-        self.calls.len()
     }
 
     /// A text message came.

@@ -1,34 +1,20 @@
-//! A stream that is to survive its socket: what to ask for, and from where to go on.
+//! What to subscribe to: a stream of T3's, asked for from its beginning.
 //!
-//! Data only. Whoever applies the values says how far it came ([`Subscription::resume_after`]); after a reconnect the same
-//! subscription asks for what came later.
+//! Data only, the same for every connection. T3 could go on after a sequence, but it begins with a whole snapshot whenever a gap is
+//! too wide, so a reader has to take one anyway: each connection asks for it, and what was missed is in it.
 
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
-/// A stream to subscribe to, now and after each reconnect.
+/// A stream to subscribe to, in each session anew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     tag: String,
-    fields: Map<String, Value>,
-    after: Option<u64>,
 }
 
 impl Subscription {
-    /// A stream of the procedure `tag`, from its beginning.
+    /// A stream of the procedure `tag`.
     pub fn new(tag: impl Into<String>) -> Self {
-        Self {
-            tag: tag.into(),
-            fields: Map::new(),
-            after: None,
-        }
-    }
-
-    /// With a field of the payload, such as `threadId`.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.fields.insert(name.to_owned(), value.into());
-        self
+        Self { tag: tag.into() }
     }
 
     /// The procedure.
@@ -36,26 +22,9 @@ impl Subscription {
         &self.tag
     }
 
-    /// The sequence that the next subscription goes on after.
-    pub fn after(&self) -> Option<u64> {
-        self.after
-    }
-
-    /// What to send now: always with the completion marker, with `afterSequence` only where there is one (T3 refuses `null`).
+    /// What to send: the wish for the completion marker, and no `afterSequence` (T3 refuses `null`).
     pub fn payload(&self) -> Box<RawValue> {
-        let mut fields = self.fields.clone();
-        fields.insert("requestCompletionMarker".into(), true.into());
-        if let Some(after) = self.after {
-            fields.insert("afterSequence".into(), after.into());
-        }
-        // A map with text keys has a JSON form; an empty object is what a bug here would send.
-        to_raw_value(&fields).unwrap_or_else(|_| empty_object())
-    }
-
-    /// Everything up to this sequence was applied. `None` starts over with a whole snapshot. It may go back: a restored database
-    /// counts from lower again.
-    pub fn resume_after(&mut self, sequence: Option<u64>) {
-        self.after = sequence;
+        RawValue::from_string(r#"{"requestCompletionMarker":true}"#.into()).unwrap_or_else(|_| empty_object())
     }
 }
 

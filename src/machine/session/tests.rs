@@ -110,7 +110,7 @@ fn a_request_goes_out_whole_and_its_exit_answers_it() {
     );
     bench.frame(&exit(call, &json!({"a": 1})));
     assert_eq!(bench.events(), [r#"1: {"a":1}"#]);
-    assert_eq!(bench.session.in_flight(), 0);
+    assert!(bench.session.calls.is_empty());
 }
 
 #[test]
@@ -419,18 +419,19 @@ fn no_more_calls_are_in_flight_than_allowed() {
 }
 
 #[test]
-fn a_subscription_goes_on_after_what_was_applied() {
-    let mut subscription = Subscription::new("orchestration.subscribeThread").with("threadId", "t");
-    let payload = |it: &Subscription| serde_json::from_str::<Value>(it.payload().get()).unwrap();
-    assert_eq!(
-        payload(&subscription),
-        json!({"threadId": "t", "requestCompletionMarker": true})
-    );
-    subscription.resume_after(Some(340));
-    assert_eq!(
-        payload(&subscription),
-        json!({"threadId": "t", "requestCompletionMarker": true, "afterSequence": 340})
-    );
+fn every_session_subscribes_from_the_beginning() {
+    for _ in 0..2 {
+        let mut bench = Bench::new();
+        let subscription = Subscription::new("orchestration.subscribeShell");
+        bench.session.subscribe(bench.now, &subscription).unwrap();
+        let payload = json!({"requestCompletionMarker": true});
+        assert_eq!(
+            bench.sent(),
+            [
+                json!({"_tag": "Request", "id": "1", "tag": "orchestration.subscribeShell", "payload": payload, "headers": []})
+            ]
+        );
+    }
 }
 
 /// What may happen to a session, in any order.
@@ -522,7 +523,7 @@ proptest! {
         }
         prop_assert!(started.iter().all(|call| ends.get(call) == Some(&1)), "{ends:?}");
         prop_assert_eq!(ends.len(), started.len());
-        prop_assert_eq!(bench.session.in_flight(), 0);
+        prop_assert!(bench.session.calls.is_empty());
         prop_assert!(bench.session.deadlines.is_empty());
 
         // Each request went out at most once and before its acks; no ack without a chunk (empty ones are acked unseen).

@@ -277,7 +277,7 @@ impl Driver {
         use tungstenite::error::{CapacityError, Error, ProtocolError};
         match error {
             Error::Capacity(CapacityError::MessageTooLong { size, .. }) => format!(
-                "a message of {size} bytes came, over the limit of {} bytes: raise frame_limit for this machine",
+                "a message of {size} bytes came, over the limit of {} bytes: raise frame_limit_mib for this machine",
                 self.frame_limit
             ),
             Error::ConnectionClosed | Error::AlreadyClosed => "it is closed".into(),

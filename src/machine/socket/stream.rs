@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 
 use super::Orders;
 use super::driver::{Delivery, Order};
-use crate::machine::session::{CallError, Subscription};
+use crate::machine::session::CallError;
 
 /// The values of a subscription. Dropping it interrupts the stream.
 #[derive(Debug)]
@@ -13,7 +13,6 @@ pub struct ValueStream {
     orders: Orders,
     key: u64,
     deliveries: mpsc::Receiver<Delivery>,
-    subscription: Subscription,
     ended: Option<Ended>,
 }
 
@@ -21,27 +20,19 @@ pub struct ValueStream {
 #[derive(Debug)]
 struct Ended(Option<CallError>);
 
-/// The end of a stream, with what to subscribe to in the next session.
+/// The end of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamEnd {
     /// Why; none where the server ended it as one that is complete.
     pub error: Option<CallError>,
-    /// The same stream, from where it was applied to.
-    pub resume: Subscription,
 }
 
 impl ValueStream {
-    pub(super) fn new(
-        orders: Orders,
-        key: u64,
-        deliveries: mpsc::Receiver<Delivery>,
-        subscription: Subscription,
-    ) -> Self {
+    pub(super) fn new(orders: Orders, key: u64, deliveries: mpsc::Receiver<Delivery>) -> Self {
         Self {
             orders,
             key,
             deliveries,
-            subscription,
             ended: None,
         }
     }
@@ -65,13 +56,7 @@ impl ValueStream {
         }
         Err(StreamEnd {
             error: self.ended.as_ref().and_then(|Ended(error)| error.clone()),
-            resume: self.subscription.clone(),
         })
-    }
-
-    /// Everything up to this sequence was applied ([`Subscription::resume_after`]).
-    pub fn resume_after(&mut self, sequence: Option<u64>) {
-        self.subscription.resume_after(sequence);
     }
 }
 

@@ -74,10 +74,16 @@ pub(super) fn launch_in_steps(launch: &Launch) -> Result<[Call; 2], MachineError
         model: None,
         mode: DispatchMode::Start,
     };
-    Ok([call(DISPATCH, &create)?, send_message(&message)?])
+    // T3 makes a title of its own where the thread's is still the seed that came with the message.
+    let title_seed = launch.generate_title.then(|| launch.title.clone());
+    Ok([call(DISPATCH, &create)?, message_with(&message, title_seed)?])
 }
 
 pub(super) fn send_message(message: &SendMessage) -> Result<Call, MachineError> {
+    message_with(message, None)
+}
+
+fn message_with(message: &SendMessage, title_seed: Option<String>) -> Result<Call, MachineError> {
     let dispatch_mode = match &message.mode {
         DispatchMode::Start => sent::DispatchMode::StartImmediately,
         DispatchMode::Queue => sent::DispatchMode::QueueAfterActive,
@@ -107,7 +113,7 @@ pub(super) fn send_message(message: &SendMessage) -> Result<Call, MachineError> 
         source_plan_ref: None,
         text: message.text.clone(),
         thread_id: message.thread.clone(),
-        title_seed: None,
+        title_seed,
         usage_limit_continuation_of_run_id: None,
         usage_limit_recovery_request_id: None,
     }))

@@ -17,7 +17,7 @@ use crate::protocol::{RunId, RuntimeRequestId, v2};
 /// How much of a command, a file name or a pattern is kept.
 const DETAIL_CHARS: usize = 2_000;
 /// The kind of a secret's request, for which T3 has no word but the item's type.
-const SECRET_REQUEST: &str = "secret_request";
+pub(super) const SECRET_REQUEST: &str = "secret_request";
 /// The way that an answer to it goes, in T3's word for requests.
 const LIVE: &str = "live";
 

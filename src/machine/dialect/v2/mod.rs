@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use super::{Call, Dialect};
 use crate::machine::domain::{
-    InteractionMode, Launch, Launched, ModelSelection, OptionValue, Provider, Respond, RuntimeMode, SendMessage, Thread,
+    InteractionMode, Launch, Launched, ModelSelection, OptionValue, Provider, Respond, RuntimeMode, SendMessage,
+    Thread, ThreadRow,
 };
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
@@ -20,6 +21,7 @@ mod items;
 mod providers;
 mod shell;
 mod thread;
+mod unknown;
 
 /// Protocol 2's dialect.
 #[derive(Debug)]
@@ -68,6 +70,14 @@ impl Dialect for Protocol2 {
     fn read_sequence(&self, value: &RawValue) -> Result<u64, MachineError> {
         read::<v2::DispatchCommandResult>("the answer to a command", value.get().as_bytes())
             .map(|result| result.sequence)
+    }
+
+    fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String> {
+        unknown::of_row(row)
+    }
+
+    fn unknown_words_of_thread(&self, thread: &Thread) -> Vec<String> {
+        unknown::of_thread(thread)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Call, MachineError> {

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::{cut, maybe_time, read, selection, time};
 use crate::machine::domain::{BackgroundTask, LastMessage, PendingRow, Project, ThreadRow};
 use crate::machine::error::MachineError;
-use crate::machine::mirror::{ArchiveItem, ShellItem, ShellSnapshot};
+use crate::machine::mirror::{ArchiveItem, ShellItem, ShellSnapshot, UnreadRow};
 use crate::protocol::{ProjectId, ThreadId, v2};
 
 /// What T3 calls a place in the archive.
@@ -40,6 +40,8 @@ struct Item<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Snapshot<'a> {
+    #[serde(rename = "schemaVersion")]
+    schema: Option<i64>,
     #[serde(rename = "snapshotSequence")]
     sequence: u64,
     #[serde(borrow)]
@@ -60,7 +62,15 @@ pub(super) fn read_item(value: &RawValue) -> Result<ShellItem, MachineError> {
         "thread.updated" => {
             let archived = item.location.as_deref() == Some(ARCHIVE);
             let sequence = item.need(item.sequence, "sequence")?;
-            ShellItem::ThreadUpdated(Box::new(row(item.need(item.thread, "thread")?, archived, sequence)?))
+            let thread = item.need(item.thread, "thread")?;
+            match row(thread, archived, sequence) {
+                Ok(row) => ShellItem::ThreadUpdated(Box::new(row)),
+                Err(error) => ShellItem::ThreadUnreadable {
+                    sequence,
+                    problem: error.to_string(),
+                    thread: id_of(thread).ok_or(error)?,
+                },
+            }
         }
         "thread.removed" => ShellItem::ThreadRemoved {
             sequence: item.need(item.sequence, "sequence")?,
@@ -87,14 +97,24 @@ pub(super) fn read_archive_item(value: &RawValue) -> Result<ArchiveItem, Machine
                 "a snapshot of the archive",
                 item.need(item.snapshot, "snapshot")?.get().as_bytes(),
             )?;
+            let mut unread = Vec::new();
             ArchiveItem::Snapshot {
                 sequence: snapshot.sequence,
-                threads: rows(&snapshot.threads, true, snapshot.sequence)?,
+                threads: rows(&snapshot.threads, true, snapshot.sequence, &mut unread),
+                unread,
             }
         }
         "thread.updated" => {
             let sequence = item.need(item.sequence, "sequence")?;
-            ArchiveItem::Updated(Box::new(row(item.need(item.thread, "thread")?, true, sequence)?))
+            let thread = item.need(item.thread, "thread")?;
+            match row(thread, true, sequence) {
+                Ok(row) => ArchiveItem::Updated(Box::new(row)),
+                Err(error) => ArchiveItem::Unreadable {
+                    sequence,
+                    problem: error.to_string(),
+                    thread: id_of(thread).ok_or(error)?,
+                },
+            }
         }
         "thread.removed" => ArchiveItem::Removed {
             sequence: item.need(item.sequence, "sequence")?,
@@ -114,18 +134,51 @@ impl Item<'_> {
 fn snapshot(value: &RawValue) -> Result<ShellSnapshot, MachineError> {
     let snapshot: Snapshot<'_> = read("a snapshot of the shell", value.get().as_bytes())?;
     let sequence = snapshot.sequence;
-    let mut threads = rows(&snapshot.threads, false, sequence)?;
-    threads.extend(rows(&snapshot.archived_threads.unwrap_or_default(), true, sequence)?);
-    let projects = snapshot.projects.into_iter().map(project).collect::<Result<_, _>>()?;
+    let mut unread = Vec::new();
+    let mut threads = rows(&snapshot.threads, false, sequence, &mut unread);
+    let archived = snapshot.archived_threads.unwrap_or_default();
+    threads.extend(rows(&archived, true, sequence, &mut unread));
+    let mut projects = Vec::with_capacity(snapshot.projects.len());
+    for value in snapshot.projects {
+        match project(value) {
+            Ok(project) => projects.push(project),
+            Err(error) => unread.push(UnreadRow {
+                thread: None,
+                problem: error.to_string(),
+            }),
+        }
+    }
     Ok(ShellSnapshot {
         sequence,
+        schema: snapshot.schema,
         threads,
         projects,
+        unread,
     })
 }
 
-fn rows(threads: &[&RawValue], archived: bool, sequence: u64) -> Result<Vec<ThreadRow>, MachineError> {
-    threads.iter().map(|thread| row(thread, archived, sequence)).collect()
+/// The rows that can be read; one that cannot must not take the others away.
+fn rows(threads: &[&RawValue], archived: bool, sequence: u64, unread: &mut Vec<UnreadRow>) -> Vec<ThreadRow> {
+    let mut rows = Vec::with_capacity(threads.len());
+    for thread in threads {
+        match row(thread, archived, sequence) {
+            Ok(row) => rows.push(row),
+            Err(error) => unread.push(UnreadRow {
+                thread: id_of(thread),
+                problem: error.to_string(),
+            }),
+        }
+    }
+    rows
+}
+
+/// The id of a thread of which nothing else may be readable.
+fn id_of(thread: &RawValue) -> Option<ThreadId> {
+    #[derive(Deserialize)]
+    struct Named {
+        id: ThreadId,
+    }
+    serde_json::from_str::<Named>(thread.get()).ok().map(|named| named.id)
 }
 
 fn project(value: &RawValue) -> Result<Project, MachineError> {

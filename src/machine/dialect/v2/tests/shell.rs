@@ -199,3 +199,80 @@ fn a_row_keeps_the_beginning_of_a_long_message_and_no_half_character() {
         (ThreadRow::MESSAGE_CHARS, 2 * ThreadRow::MESSAGE_CHARS)
     );
 }
+
+#[test]
+fn rows_that_cannot_be_read_are_left_out_of_a_snapshot_and_counted() {
+    let line = fixture!("shell-14.jsonl").lines().next().unwrap();
+    let mut item = serde_json::from_str::<Value>(line).unwrap()["item"].take();
+    let read = |item: &Value| {
+        let ShellItem::Snapshot(snapshot) = Protocol2.read_shell_item(&raw(item)).unwrap() else {
+            panic!("no snapshot");
+        };
+        snapshot
+    };
+    let good = read(&item);
+    assert_eq!((good.schema, good.unread.len()), (Some(2), 0));
+    let threads = item["snapshot"]["threads"].as_array_mut().unwrap();
+    threads[0]["updatedAt"] = json!("yesterday");
+    let (id, project) = (threads[0]["id"].clone(), item["snapshot"]["projects"][0].take());
+    let archived = item["snapshot"]["archivedThreads"].as_array_mut().unwrap();
+    archived.push(json!(7));
+    item["snapshot"]["projects"] = json!([project, {"id": "half"}]);
+
+    let snapshot = read(&item);
+    assert_eq!(snapshot.threads.len(), good.threads.len() - 1);
+    assert_eq!(snapshot.projects.len(), 1);
+    let unread: Vec<_> = snapshot
+        .unread
+        .iter()
+        .map(|row| row.thread.as_ref().map(|id| json!(id.0)))
+        .collect();
+    assert_eq!(unread, [Some(id), None, None]);
+    assert!(
+        snapshot.unread[0].problem.contains("updatedAt"),
+        "{:?}",
+        snapshot.unread
+    );
+
+    item["snapshot"]["snapshotSequence"] = json!("none");
+    assert!(Protocol2.read_shell_item(&raw(&item)).is_err(), "the frame itself");
+}
+
+#[test]
+fn an_update_that_cannot_be_read_still_says_of_which_thread_it_is() {
+    let thread = json!({"id": "t", "status": 7});
+    let item = raw(&json!({"kind": "thread.updated", "sequence": 5, "location": "active", "thread": thread}));
+    let ShellItem::ThreadUnreadable {
+        sequence,
+        thread,
+        problem,
+    } = Protocol2.read_shell_item(&item).unwrap()
+    else {
+        panic!("readable");
+    };
+    assert_eq!((sequence, thread.0.as_str()), (5, "t"));
+    assert!(problem.contains("status") || problem.contains("missing"), "{problem}");
+    let item = raw(&json!({"kind": "thread.updated", "sequence": 5, "thread": {"id": "t"}}));
+    assert!(matches!(
+        Protocol2.read_archive_item(&item).unwrap(),
+        ArchiveItem::Unreadable { sequence: 5, .. }
+    ));
+}
+
+#[test]
+fn words_that_are_not_known_are_named_with_what_they_are_words_for() {
+    let line = fixture!("shell-14.jsonl").lines().next().unwrap();
+    let mut item = serde_json::from_str::<Value>(line).unwrap()["item"].take();
+    let thread = &mut item["snapshot"]["threads"][0];
+    thread["status"] = json!("paused");
+    thread["activityRunStatus"] = json!("dreaming");
+    let ShellItem::Snapshot(snapshot) = Protocol2.read_shell_item(&raw(&item)).unwrap() else {
+        panic!("no snapshot");
+    };
+    let words: Vec<_> = snapshot
+        .threads
+        .iter()
+        .flat_map(|row| Protocol2.unknown_words_of_row(row))
+        .collect();
+    assert_eq!(words, ["run status `paused`", "activity `dreaming`"]);
+}

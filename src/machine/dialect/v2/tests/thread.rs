@@ -207,6 +207,10 @@ fn words_fields_and_kinds_of_a_newer_t3_are_taken_along() {
         (request.kind.as_str(), request.capability.as_str()),
         ("telepathy", "dream")
     );
+    assert_eq!(
+        Protocol2.unknown_words_of_thread(&thread),
+        ["run status `pondering`", "request kind `telepathy`"]
+    );
 
     let item = raw(&json!({"kind": "thread.dreamt", "sequence": 5}));
     assert_eq!(
