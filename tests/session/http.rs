@@ -312,7 +312,7 @@ async fn a_body_over_the_limit_is_not_taken_though_it_is_small_on_the_wire() {
     let http = client(serve(router).await);
     assert_eq!(
         told(&http.shell().await.unwrap_err()),
-        "Decode: mac answered /api/orchestration/shell with more than 64 MiB"
+        "Decode: mac answered /api/orchestration/shell with more than 64 MiB: raise frame_limit_mib for this machine"
     );
 }
 

@@ -172,7 +172,6 @@ async fn the_recorded_answers_over_http_are_understood() {
             "/api/orchestration/shell bad bearer: needs pairing",
             "/api/orchestration/threads/thread-unknown unknown thread: no such thread",
             "/api/orchestration/threads/thread-unknown/bounded route newer servers may have: ok",
-            "/api/projects -: ok",
         ]
     );
 }

@@ -48,9 +48,7 @@ impl Items {
     }
 
     pub(super) fn take(&mut self, item: v2::TurnItem) -> Result<(), BadTime> {
-        if let Some((run, at)) = beginning(&item) {
-            self.began_at(run.clone(), time("startedAt", at)?);
-        }
+        self.note_beginning(&item)?;
         /// The facts that all items share.
         macro_rules! push {
             ($item:expr, $kind:expr) => {
@@ -149,6 +147,13 @@ impl Items {
             | v2::TurnItem::Fork(_)
             | v2::TurnItem::ThreadCreated(_)
             | v2::TurnItem::Unknown { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn note_beginning(&mut self, item: &v2::TurnItem) -> Result<(), BadTime> {
+        if let Some((run, at)) = beginning(item) {
+            self.began_at(run.clone(), time("startedAt", at)?);
         }
         Ok(())
     }
