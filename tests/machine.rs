@@ -5,6 +5,8 @@
 
 #[path = "machine/connection.rs"]
 mod connection;
+#[path = "machine/newer.rs"]
+mod newer;
 #[path = "machine/reading.rs"]
 mod reading;
 #[path = "machine/sending.rs"]

@@ -12,6 +12,8 @@
 
 #[path = "simulator/client.rs"]
 mod client;
+#[path = "simulator/repeats.rs"]
+mod repeats;
 #[path = "simulator/replay.rs"]
 mod replay;
 #[path = "simulator/rules.rs"]

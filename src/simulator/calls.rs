@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::protocol::decode_value;
 use crate::protocol::rpc::{Cause, Exit};
+use crate::protocol::v2::{DispatchCommandResult, sent};
 
 use super::auth::{OPERATE, READ, Session};
 use super::describe;
@@ -133,6 +136,11 @@ pub(crate) fn interrupted(fiber: u64) -> Exit {
     Exit::Failure(vec![Cause::Interrupt { fiber_id: Some(fiber) }])
 }
 
+/// Reads a payload as the type that is generated from its schema.
+fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, Outcome> {
+    decode_value(payload.clone()).map_err(|error| Outcome::Done(die(&error.to_string())))
+}
+
 /// Calls a procedure. The payload is judged before the scope.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
     let Some((_, procedure, shape, scope)) = PROCEDURES.iter().find(|(name, ..)| *name == tag) else {
@@ -148,16 +156,33 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
             "requiredScope": scope,
         })));
     }
+    answer(host, *procedure, payload).unwrap_or_else(|refused| refused)
+}
+
+/// What a procedure answers to a payload that fits its schema; the error is an answer as well.
+fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Outcome, Outcome> {
     let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default();
-    match procedure {
-        Procedure::Dispatch => Outcome::Command(dispatch(host, payload)),
-        Procedure::Launch => Outcome::Command(launch(host, payload)),
-        Procedure::Shell => Outcome::Stream(Stream::Shell(ShellStream::open(host, false, Ask::of(payload)))),
-        Procedure::ArchivedShell => Outcome::Stream(Stream::Shell(ShellStream::open(host, true, Ask::of(payload)))),
-        Procedure::Thread => match ThreadStream::open(host, text("threadId"), Ask::of(payload)) {
-            Some(stream) => Outcome::Stream(Stream::Thread(stream)),
-            None => Outcome::Done(fail(&no_projection(text("threadId")))),
-        },
+    Ok(match procedure {
+        Procedure::Dispatch => {
+            let _: sent::Command = read(payload)?;
+            Outcome::Command(dispatch(host, payload))
+        }
+        Procedure::Launch => {
+            let _: sent::ThreadLaunchInput = read(payload)?;
+            Outcome::Command(launch(host, payload))
+        }
+        Procedure::Shell | Procedure::ArchivedShell => {
+            let input: sent::SubscribeShellInput = read(payload)?;
+            let archive = procedure == Procedure::ArchivedShell;
+            Outcome::Stream(Stream::Shell(ShellStream::open(host, archive, Ask::from(&input))))
+        }
+        Procedure::Thread => {
+            let input: sent::SubscribeThreadInput = read(payload)?;
+            match ThreadStream::open(host, &input.thread_id.0, Ask::from(&input)) {
+                Some(stream) => Outcome::Stream(Stream::Thread(stream)),
+                None => Outcome::Done(fail(&no_projection(&input.thread_id.0))),
+            }
+        }
         Procedure::Projection => Outcome::Done(projection(host, text("threadId"))),
         Procedure::ArchivedSnapshot => Outcome::Done(success(&host.read().model.archived_shell())),
         Procedure::Search => Outcome::Done(success(&host.read().model.search(text("query")))),
@@ -166,11 +191,14 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
             "_tag": "OrchestrationV2GetTurnDiffError",
             "message": "Failed to load the turn diff.",
         }))),
-        Procedure::Projects => Outcome::Done(mutate(host, payload)),
+        Procedure::Projects => {
+            let _: sent::ProjectMutation = read(payload)?;
+            Outcome::Done(mutate(host, payload))
+        }
         Procedure::Config => Outcome::Done(config(host)),
         Procedure::Probe => Outcome::Done(success(&json!({}))),
         Procedure::Terminal => Outcome::Done(die("Terminals are not simulated.")),
-    }
+    })
 }
 
 fn dispatch(host: &Host, command: &Value) -> Exit {
@@ -179,7 +207,7 @@ fn dispatch(host: &Host, command: &Value) -> Exit {
         state.model.handle_command(now, command)
     });
     match outcome {
-        Ok(sequence) => success(&json!({ "sequence": sequence })),
+        Ok(sequence) => success(&DispatchCommandResult { sequence }),
         Err(refusal) => fail(&refusal.to_json()),
     }
 }

@@ -53,12 +53,14 @@ pub(crate) struct Host {
     fibers: AtomicU64,
     /// The version gate is on.
     pub gate: bool,
+    /// Bounded reads show so many runs; all of them without it.
+    pub bounded_runs: Option<usize>,
     /// What people call the machine.
     pub label: String,
 }
 
 impl Host {
-    pub(crate) fn new(model: Model, auth: Auth, gate: bool, label: String) -> Self {
+    pub(crate) fn new(model: Model, auth: Auth, gate: bool, bounded_runs: Option<usize>, label: String) -> Self {
         let head = watch::Sender::new(model.head());
         Self {
             state: Mutex::new(State {
@@ -78,6 +80,7 @@ impl Host {
             sockets: Mutex::new(CancellationToken::new()),
             fibers: AtomicU64::new(1000),
             gate,
+            bounded_runs,
             label,
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Path, Query, Request, State};
@@ -31,6 +32,8 @@ const MAX_MESSAGE: usize = 64 << 20;
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const SUBJECT_TYPE: &str = "urn:t3:params:oauth:token-type:environment-bootstrap";
 const ACCESS_TYPE: &str = "urn:ietf:params:oauth:token-type:access_token";
+/// What a history cursor begins with; the ordinal that it continues below follows.
+const CURSOR: &str = "before-run-";
 const PROTOCOL_HEADER: &str = "x-t3-orchestration-protocol";
 
 type Shared = State<Arc<Host>>;
@@ -292,11 +295,14 @@ fn read_thread(host: &Host, headers: &HeaderMap, id: &str, bounded: bool) -> Ans
     gated(host, headers)?;
     let state = host.read();
     let ix = state.model.find(id).ok_or(Refused::NoThread)?;
-    let (snapshot_sequence, projection) = state.model.projection(ix).ok_or(Refused::NoThread)?;
-    // A simulated thread is never too long for one read.
+    let shown = host.bounded_runs.filter(|_| bounded);
+    let first = shown
+        .and_then(|count| state.model.first_of(ix, u64::MAX, count))
+        .unwrap_or(0);
+    let (snapshot_sequence, projection) = state.model.projection_from(ix, first).ok_or(Refused::NoThread)?;
     let bounds = bounded.then(|| Bounds {
-        history_cursor: None,
-        has_more_history: false,
+        history_cursor: cursor(first),
+        has_more_history: first > 1,
         latest_local_turn_ordinal: state.model.latest_ordinal(ix),
     });
     drop(state);
@@ -318,20 +324,50 @@ async fn bounded(State(host): Shared, headers: HeaderMap, Path(id): Path<String>
     read_thread(&host, &headers, &id, true)
 }
 
-async fn history(State(host): Shared, headers: HeaderMap, Path(id): Path<String>) -> Answer {
+/// Where the history before a run is to be asked for; none where there is none. Its form is the simulator's own.
+fn cursor(first: u64) -> Option<String> {
+    (first > 1).then(|| format!("{CURSOR}{first}"))
+}
+
+#[derive(Debug, Deserialize)]
+struct HistoryQuery {
+    cursor: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HistoryPage<'a> {
+    snapshot_sequence: u64,
+    items: &'a RawValue,
+    next_cursor: Option<String>,
+    has_more_history: bool,
+}
+
+async fn history(
+    State(host): Shared,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
+) -> Answer {
     if !host.gate {
         return Err(Refused::NoRoute);
     }
     admitted(&host, &headers, Some(READ))?;
     gated(&host, &headers)?;
+    let asked = query.map_err(|_| Refused::Schema)?.0.cursor;
+    let below = asked.strip_prefix(CURSOR).and_then(|below| below.parse().ok());
+    let below: u64 = below.ok_or(Refused::Schema)?;
     let state = host.read();
-    state.model.find(&id).ok_or(Refused::NoThread)?;
-    Ok(ok(&json!({
-        "snapshotSequence": state.model.head(),
-        "items": [],
-        "nextCursor": null,
-        "hasMoreHistory": false,
-    })))
+    let ix = state.model.find(&id).ok_or(Refused::NoThread)?;
+    let count = host.bounded_runs.unwrap_or(usize::MAX);
+    let first = state.model.first_of(ix, below, count).unwrap_or(below);
+    let items = state.model.history(ix, first, below).ok_or(Refused::NoThread)?;
+    Ok(ok(&HistoryPage {
+        snapshot_sequence: state.model.head(),
+        items: &items,
+        next_cursor: cursor(first),
+        has_more_history: first > 1,
+    }))
 }
 
 async fn projects(State(host): Shared, headers: HeaderMap) -> Answer {

@@ -31,6 +31,10 @@ pub struct SimulatorOptions {
     pub token: Option<String>,
     /// Behaves as servers with the version gate do; otherwise as the recorded build.
     pub gate: bool,
+    /// Whole shells tell no archived threads, which then come by the archive's stream alone; without a word, as the gate is.
+    pub archive_apart: Option<bool>,
+    /// Bounded reads (with the gate) show the newest so many runs and what belongs to them; without it, everything.
+    pub bounded_runs: Option<usize>,
     /// What people call the machine.
     pub label: String,
     /// What the server is: its name, its providers, its pace.
@@ -45,6 +49,8 @@ impl Default for SimulatorOptions {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             token: None,
             gate: false,
+            archive_apart: None,
+            bounded_runs: None,
             label: "vm".to_owned(),
             model: ModelOptions::recorded(),
             smoke_project: true,
@@ -100,6 +106,7 @@ impl Simulator {
         let now = Host::now();
         let mut model = Model::new(ModelOptions {
             newer: options.gate,
+            archive_apart: options.archive_apart.unwrap_or(options.gate),
             ..options.model
         });
         if options.smoke_project {
@@ -116,7 +123,13 @@ impl Simulator {
             let _ = model.handle_project(now, &smoke, true);
         }
         let auth = Auth::new(options.token.as_deref(), now);
-        let host = Arc::new(Host::new(model, auth, options.gate, options.label));
+        let host = Arc::new(Host::new(
+            model,
+            auth,
+            options.gate,
+            options.bounded_runs,
+            options.label,
+        ));
         let (addr, listening) = listen(&host, options.listen)?;
         let driver = tokio::spawn({
             let host = host.clone();

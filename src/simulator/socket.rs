@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::ws::{Message, WebSocket};
 use futures_util::stream::SplitStream;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -36,10 +37,33 @@ enum Out {
     Close,
 }
 
+/// Whether a stream's last chunk was acknowledged. An acknowledgement counts only for a chunk that is out.
+#[derive(Debug, Default)]
+struct Acks {
+    outstanding: AtomicBool,
+    came: Notify,
+}
+
+impl Acks {
+    /// A chunk goes out.
+    fn expect(&self) {
+        self.outstanding.store(true, Ordering::Release);
+    }
+
+    /// An acknowledgement came; false where none was due.
+    fn take(&self) -> bool {
+        let was_due = self.outstanding.swap(false, Ordering::AcqRel);
+        if was_due {
+            self.came.notify_one();
+        }
+        was_due
+    }
+}
+
 /// A stream that goes on.
 #[derive(Debug)]
 struct OpenStream {
-    acks: Arc<Semaphore>,
+    acks: Arc<Acks>,
     task: JoinHandle<()>,
 }
 
@@ -98,7 +122,8 @@ struct Reader {
     session: Session,
     out: mpsc::UnboundedSender<Out>,
     cut: CancellationToken,
-    streams: HashMap<RequestId, OpenStream>,
+    /// Those of one id in the order of their requests: T3 runs them all.
+    streams: HashMap<RequestId, Vec<OpenStream>>,
 }
 
 impl Reader {
@@ -177,12 +202,13 @@ impl Reader {
                 return self.request(id, &tag, &payload);
             }
             ClientFrame::Ack { request_id } => {
-                if let Some(stream) = self.streams.get(&request_id) {
-                    stream.acks.add_permits(1);
-                }
+                // The first that waits for one has it.
+                let streams = self.streams.get(&request_id).into_iter().flatten();
+                let _ = streams.map(|stream| &stream.acks).find(|acks| acks.take());
             }
             ClientFrame::Interrupt { request_id } => {
-                if self.streams.remove(&request_id).is_some() {
+                let streams = self.streams.get_mut(&request_id);
+                if streams.and_then(Vec::pop).is_some() {
                     let exit = interrupted(self.host.fiber());
                     self.send(ServerFrame::Exit { request_id, exit });
                 }
@@ -206,7 +232,7 @@ impl Reader {
                 Some(false) => {}
             },
             Outcome::Stream(stream) => {
-                let acks = Arc::new(Semaphore::new(0));
+                let acks = Arc::new(Acks::default());
                 let task = tokio::spawn(pump(
                     self.host.clone(),
                     stream,
@@ -214,7 +240,10 @@ impl Reader {
                     acks.clone(),
                     self.out.clone(),
                 ));
-                self.streams.insert(request_id, OpenStream { acks, task });
+                self.streams
+                    .entry(request_id)
+                    .or_default()
+                    .push(OpenStream { acks, task });
             }
         }
         None
@@ -226,7 +255,7 @@ async fn pump(
     host: Arc<Host>,
     mut stream: Stream,
     request_id: RequestId,
-    acks: Arc<Semaphore>,
+    acks: Arc<Acks>,
     out: mpsc::UnboundedSender<Out>,
 ) {
     loop {
@@ -236,13 +265,11 @@ async fn pump(
             request_id: request_id.clone(),
             values,
         };
+        acks.expect();
         if out.send(Out::Frame(frame)).is_err() {
             return;
         }
-        match acks.acquire().await {
-            Ok(permit) => permit.forget(),
-            Err(_) => return,
-        }
+        acks.came.notified().await;
     }
 }
 

@@ -9,6 +9,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
+use crate::protocol::v2::sent;
+
 use super::host::Host;
 use super::model::Model;
 
@@ -67,11 +69,20 @@ pub(crate) struct Ask {
     pub marker: bool,
 }
 
-impl Ask {
-    pub(crate) fn of(payload: &Value) -> Self {
+impl From<&sent::SubscribeShellInput> for Ask {
+    fn from(input: &sent::SubscribeShellInput) -> Self {
         Self {
-            after: payload.get("afterSequence").and_then(Value::as_u64),
-            marker: payload.get("requestCompletionMarker").and_then(Value::as_bool) == Some(true),
+            after: input.after_sequence,
+            marker: input.request_completion_marker == Some(true),
+        }
+    }
+}
+
+impl From<&sent::SubscribeThreadInput> for Ask {
+    fn from(input: &sent::SubscribeThreadInput) -> Self {
+        Self {
+            after: input.after_sequence,
+            marker: input.request_completion_marker == Some(true),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The checkpoint after a turn: what the workspace is like, and the end of a run that went well.
 
-use super::entities::{ChangedFile, Checkpoint, ItemBody, Run, RunStatus};
+use super::entities::{ChangedFile, Checkpoint, Run, RunStatus};
 use super::events::{Place, Source};
+use super::items::ItemBody;
 use super::stamp::Stamp;
 use super::{Model, names};
 

@@ -11,14 +11,22 @@ use super::{Model, text};
 /// What became of a command id. It is never forgotten.
 #[derive(Clone, Debug)]
 pub(crate) enum Receipt {
-    /// Done, with its last sequence.
-    Done(u64),
+    /// Done: its last sequence, and the thread that it was about or that it launched.
+    Done {
+        /// What a repetition is answered with.
+        sequence: u64,
+        /// The thread.
+        thread: String,
+    },
     /// Refused, with the words that a repetition hears.
     Refused(String),
-    /// A launch, with the thread that it made.
-    Launched(String),
-    /// A project mutation, with its answer.
-    Project(Value),
+    /// A project mutation, with its last sequence and its answer.
+    Project {
+        /// What a command with the same id is answered with.
+        sequence: u64,
+        /// What a repetition is answered with.
+        answer: Value,
+    },
 }
 
 /// A refused command.
@@ -63,7 +71,7 @@ impl Refusal {
 
     fn repeated(command: &Value, remembered: &str) -> Self {
         let id = text(command, "commandId");
-        let message = format!("Command {id} was previously rejected: {remembered}");
+        let message = previously_rejected(id, remembered);
         Self(Box::new(Words {
             command: id.to_owned(),
             kind: text(command, "type").to_owned(),
@@ -86,19 +94,26 @@ impl Refusal {
     }
 }
 
+/// What a repetition of a refused command id hears.
+pub(crate) fn previously_rejected(id: &str, remembered: &str) -> String {
+    format!("Command {id} was previously rejected: {remembered}")
+}
+
 impl Model {
     /// A command that its schema has accepted. A repeated id is answered from its receipt, whatever else it says.
     pub(crate) fn handle_command(&mut self, now: Stamp, command: &Value) -> Result<u64, Refusal> {
         let id = text(command, "commandId").to_owned();
         match self.receipts.get(&id) {
-            Some(Receipt::Done(sequence)) => return Ok(*sequence),
+            Some(Receipt::Done { sequence, .. } | Receipt::Project { sequence, .. }) => return Ok(*sequence),
             Some(Receipt::Refused(remembered)) => return Err(Refusal::repeated(command, remembered)),
-            Some(Receipt::Launched(_) | Receipt::Project(_)) => return Ok(self.head()),
             None => {}
         }
         let outcome = self.carry_out(now, command, &Source::Command(id.clone()));
         let receipt = match &outcome {
-            Ok(sequence) => Receipt::Done(*sequence),
+            Ok(sequence) => Receipt::Done {
+                sequence: *sequence,
+                thread: text(command, "threadId").to_owned(),
+            },
             Err(refusal) => Receipt::Refused(refusal.0.remembered.clone()),
         };
         self.receipts.insert(id, receipt);

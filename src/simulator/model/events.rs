@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::entities::{Attempt, Item, Message, Node, ProviderThread, Request, Run, Scope, Session, Turn};
+use super::entities::{Attempt, Message, Node, ProviderThread, Request, Run, Scope, Session, Turn};
+use super::items::Item;
 use super::names::encode;
 use super::stamp::Stamp;
 use super::thread::LoggedEvent;

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::commands::Refusal;
-use super::entities::{ItemBody, Run, RunStatus};
+use super::entities::{Run, RunStatus};
 use super::events::Source;
+use super::items::ItemBody;
 use super::stamp::Stamp;
 use super::{Model, Next, names, text};
 

@@ -3,36 +3,39 @@
 use serde_json::{Value, json};
 
 use super::agent::{Script, Work};
-use super::commands::{Receipt, Refusal};
+use super::commands::{Receipt, Refusal, previously_rejected};
 use super::dispatch::{Beginning, NewMessage};
-use super::entities::{ItemBody, Run, RunStatus};
+use super::entities::{Run, RunStatus};
 use super::events::{Place, Source};
+use super::items::ItemBody;
 use super::names;
 use super::stamp::Stamp;
 use super::{Model, Next, text};
 
 impl Model {
-    /// A thread with its first message in one command. `resumed` where the command id is known.
+    /// A thread with its first message in one command. A known command id is answered from its receipt, whatever made it: with
+    /// `resumed` and its thread where it was done, with a refusal where it was refused.
     pub(crate) fn handle_launch(&mut self, now: Stamp, launch: &Value) -> Result<(usize, bool), Value> {
         let id = text(launch, "commandId").to_owned();
-        if let Some(Receipt::Launched(thread)) = self.receipts.get(&id)
-            && let Some(ix) = self.find(thread)
-        {
-            return Ok((ix, true));
+        match self.receipts.get(&id) {
+            Some(Receipt::Done { thread, .. }) => {
+                if let Some(ix) = self.find(thread) {
+                    return Ok((ix, true));
+                }
+            }
+            Some(Receipt::Refused(remembered)) => {
+                let message = previously_rejected(&id, remembered);
+                let cause = json!({"name": "OrchestratorCommandPreviouslyRejectedError", "message": message});
+                return Err(refused(launch, &cause));
+            }
+            // A project mutation made no thread to answer with.
+            Some(Receipt::Project { .. }) | None => {}
         }
-        let project = text(launch, "projectId");
-        if self.live_project(project).is_none() {
-            return Err(json!({
-                "_tag": "OrchestrationV2ThreadLaunchError",
-                "commandId": id,
-                "projectId": project,
-                "message": "Failed to launch thread",
-                "cause": {
-                    "name": "ThreadLaunchError",
-                    "message": format!("Thread launch {id} failed during resolve-project."),
-                    "cause": "Project not found.",
-                },
-            }));
+        if self.live_project(text(launch, "projectId")).is_none() {
+            let message = format!("Thread launch {id} failed during resolve-project.");
+            let cause = json!({"name": "ThreadLaunchError", "message": message, "cause": "Project not found."});
+            self.receipts.insert(id, Receipt::Refused(message));
+            return Err(refused(launch, &cause));
         }
         let mut command = launch.clone();
         if text(&command, "threadId").is_empty() {
@@ -45,13 +48,14 @@ impl Model {
         let branch = workspace.get("branch").and_then(Value::as_str);
         let source = Source::Command(id.clone());
         let ix = self.put_thread(now, &command, branch);
-        self.log_thread(ix, now, &source, "thread.created");
+        let mut sequence = self.log_thread(ix, now, &source, "thread.created");
         if let Some(message) = launch.get("initialMessage").filter(|message| message.is_object()) {
             let message = NewMessage::of_launch(&command, message, &mut self.uuids);
             self.prepare_run(ix, now, &message, workspace, &source);
+            sequence = self.head();
         }
-        self.receipts
-            .insert(id, Receipt::Launched(text(&command, "threadId").to_owned()));
+        let thread = text(&command, "threadId").to_owned();
+        self.receipts.insert(id, Receipt::Done { sequence, thread });
         Ok((ix, false))
     }
 
@@ -203,6 +207,17 @@ impl Model {
         self.start_soon(ix, now, run.ordinal, &prompt);
         Ok(last)
     }
+}
+
+/// A refused launch, as it travels.
+fn refused(launch: &Value, cause: &Value) -> Value {
+    json!({
+        "_tag": "OrchestrationV2ThreadLaunchError",
+        "commandId": text(launch, "commandId"),
+        "projectId": text(launch, "projectId"),
+        "message": "Failed to launch thread",
+        "cause": cause,
+    })
 }
 
 fn preparation_item(driver: &str, run: &str) -> String {

@@ -5,14 +5,17 @@
 //! passed. It never forgets an event: a client can ask for any of them again.
 
 mod agent;
+mod begin;
 mod checkpoints;
 mod commands;
 mod dispatch;
 mod entities;
 mod events;
 mod interrupt;
+mod items;
 mod launch;
 mod names;
+mod projection;
 mod projects;
 mod queue;
 mod requests;

@@ -91,16 +91,20 @@ impl Model {
         may_make: bool,
     ) -> Result<Value, ProjectError> {
         let command = text(mutation, "commandId").to_owned();
-        if let Some(Receipt::Project(answer)) = self.receipts.get(&command) {
+        if let Some(Receipt::Project { answer, .. }) = self.receipts.get(&command) {
             return Ok(answer.clone());
         }
         let ix = match text(mutation, "type") {
             "project.create" => self.create_project(now, mutation, may_make)?,
             kind => self.change_project(now, mutation, kind == "project.delete")?,
         };
-        self.advance(Subject::Project(ix));
+        let sequence = self.advance(Subject::Project(ix));
         let answer = self.projects.get(ix).map(Project::to_json).unwrap_or_default();
-        self.receipts.insert(command, Receipt::Project(answer.clone()));
+        let receipt = Receipt::Project {
+            sequence,
+            answer: answer.clone(),
+        };
+        self.receipts.insert(command, receipt);
         Ok(answer)
     }
 

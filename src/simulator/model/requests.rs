@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::agent::{OpenTool, Script, heard, option_of, outcome, questions};
 use super::commands::Refusal;
-use super::entities::{ItemBody, NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, RunStatus, Turn};
+use super::entities::{NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, RunStatus, Turn};
 use super::events::Source;
+use super::items::ItemBody;
 use super::names;
 use super::stamp::Stamp;
 use super::turns::{TurnEnd, agent_node, of_turn};

@@ -2,8 +2,9 @@
 
 use super::agent::Script;
 use super::dispatch::native_thread;
-use super::entities::{Attempt, Failure, ItemBody, Node, Run, RunStatus, Session};
+use super::entities::{Attempt, Node, Run, RunStatus, Session};
 use super::events::{Place, Source};
+use super::items::{Failure, ItemBody};
 use super::names;
 use super::stamp::Stamp;
 use super::views::capabilities;

@@ -93,6 +93,8 @@ pub struct ModelOptions {
     pub providers: Vec<Provider>,
     /// Behaves as servers after the version gate: a restart holds the queue, commands that came later are understood.
     pub newer: bool,
+    /// The shell's snapshot tells no archived threads: they come by the archive's own stream alone, as newer servers may do it.
+    pub archive_apart: bool,
     /// The git branches that a worktree can start from.
     pub branches: Vec<String>,
     /// Folders that exist, besides those of projects. A project needs one.
@@ -165,6 +167,7 @@ impl ModelOptions {
                 },
             ],
             newer: false,
+            archive_apart: false,
             branches: ["main", "HEAD", "origin/main"].map(str::to_owned).to_vec(),
             folders: vec!["/home/dev/t3-smoke".to_owned()],
             repositories: vec!["/home/dev/t3-smoke".to_owned()],

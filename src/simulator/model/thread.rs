@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::agent::Work;
 use super::entities::{
-    AppThread, Attempt, Checkpoint, Item, ItemBody, Lineage, Message, Node, Null, ProviderThread, Request,
-    RequestStatus, Run, RunStatus, Scope, Session, Turn,
+    AppThread, Attempt, Checkpoint, Lineage, Message, Node, Null, ProviderThread, Request, RequestStatus, Run,
+    RunStatus, Scope, Session, Turn,
 };
+use super::items::Item;
 use super::stamp::Stamp;
 
 /// Turn items count from here within their run: run 2 has 2000001, 2000002, …
@@ -243,60 +244,6 @@ impl Thread {
                 updated_at: message.updated_at,
             })
     }
-
-    /// Messages stand where their items stand; those that have none (yet) come last.
-    fn place_of(&self, message: &Message) -> u64 {
-        let own = |item: &&Item| match &item.body {
-            ItemBody::UserMessage { message_id, .. } | ItemBody::AssistantMessage { message_id, .. } => {
-                *message_id == message.id
-            }
-            _ => false,
-        };
-        self.items.iter().find(own).map_or(u64::MAX, |item| item.ordinal)
-    }
-
-    /// Everything in the thread.
-    pub(crate) fn projection(&self) -> Projection<'_> {
-        let mut nodes: Vec<&Node> = self.nodes.iter().collect();
-        nodes.sort_by_key(|node| node.started_at);
-        let mut items: Vec<&Item> = self.items.iter().collect();
-        items.sort_by_key(|item| item.ordinal);
-        let mut attempts: Vec<&Attempt> = self.attempts.iter().collect();
-        // By the text of the run's id: run 10 comes before run 2.
-        attempts.sort_by(|one, other| (&one.run_id, one.attempt_ordinal).cmp(&(&other.run_id, other.attempt_ordinal)));
-        let mut messages: Vec<&Message> = self.messages.iter().collect();
-        messages.sort_by_key(|message| self.place_of(message));
-        Projection {
-            thread: &self.app,
-            runs: &self.runs,
-            attempts,
-            nodes,
-            subagents: [],
-            provider_sessions: self.session.as_slice(),
-            provider_threads: self.provider_thread.as_slice(),
-            provider_turns: &self.turns,
-            runtime_requests: &self.requests,
-            messages,
-            plans: [],
-            visible_turn_items: items
-                .iter()
-                .enumerate()
-                .map(|(position, item)| VisibleItem {
-                    position,
-                    visibility: "local",
-                    source_thread_id: &self.app.id,
-                    source_item_id: &item.id,
-                    item,
-                })
-                .collect(),
-            turn_items: items,
-            checkpoint_scopes: self.scope.as_slice(),
-            checkpoints: &self.checkpoints,
-            context_handoffs: [],
-            context_transfers: [],
-            updated_at: self.app.updated_at,
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -361,38 +308,4 @@ pub(crate) struct Row<'a> {
     last_visited_at: Option<&'a str>,
     title_regeneration: Null,
     deleted_at: Option<Stamp>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct VisibleItem<'a> {
-    position: usize,
-    visibility: &'static str,
-    source_thread_id: &'a str,
-    source_item_id: &'a str,
-    item: &'a Item,
-}
-
-/// A thread as a read shows it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Projection<'a> {
-    thread: &'a AppThread,
-    runs: &'a [Run],
-    attempts: Vec<&'a Attempt>,
-    nodes: Vec<&'a Node>,
-    subagents: [&'static str; 0],
-    provider_sessions: &'a [Session],
-    provider_threads: &'a [ProviderThread],
-    provider_turns: &'a [Turn],
-    runtime_requests: &'a [Request],
-    messages: Vec<&'a Message>,
-    plans: [&'static str; 0],
-    turn_items: Vec<&'a Item>,
-    checkpoint_scopes: &'a [Scope],
-    checkpoints: &'a [Checkpoint],
-    context_handoffs: [&'static str; 0],
-    context_transfers: [&'static str; 0],
-    visible_turn_items: Vec<VisibleItem<'a>>,
-    updated_at: Stamp,
 }

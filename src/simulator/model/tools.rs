@@ -1,8 +1,9 @@
 //! The agent's tools: begun, run, ended. Nothing is really run.
 
 use super::agent::{OpenTool, Script};
-use super::entities::{ChangedFile, ItemBody, NativeRef, Node, Run, Turn};
+use super::entities::{ChangedFile, NativeRef, Node, Run, Turn};
 use super::events::Source;
+use super::items::ItemBody;
 use super::stamp::Stamp;
 use super::turns::{agent_node, of_turn};
 use super::{Model, names};

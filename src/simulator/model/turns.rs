@@ -1,8 +1,9 @@
 //! The agent at work: it says, runs tools, sleeps, and ends its turn.
 
 use super::agent::{OpenTool, Script, Work, outcome};
-use super::entities::{Item, ItemBody, Message, NativeRef, Node, Run, RunStatus, Turn};
+use super::entities::{Message, NativeRef, Node, Run, RunStatus, Turn};
 use super::events::{Place, Source};
+use super::items::{Item, ItemBody};
 use super::names;
 use super::stamp::Stamp;
 use super::{Model, Next};

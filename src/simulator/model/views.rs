@@ -77,7 +77,11 @@ impl Model {
             schema_version: 2,
             snapshot_sequence: self.head(),
             threads: self.rows(false),
-            archived_threads: self.rows(true),
+            archived_threads: if self.options.archive_apart {
+                Items::new()
+            } else {
+                self.rows(true)
+            },
             projects: self.project_rows(),
         })
         .ok()
@@ -243,12 +247,17 @@ impl Model {
 
     /// A thread's projection and the sequence of its last event.
     pub(crate) fn projection(&self, ix: usize) -> Option<(u64, Box<RawValue>)> {
+        self.projection_from(ix, 0)
+    }
+
+    /// The same without the runs below an ordinal and what belongs to them.
+    pub(crate) fn projection_from(&self, ix: usize, first: u64) -> Option<(u64, Box<RawValue>)> {
         let thread = self.threads.get(ix)?;
         let sequence = thread.events.last().map_or(self.head(), |event| event.sequence);
         let raw = if self.words.is_empty() {
-            to_raw_value(&thread.projection()).ok()?
+            to_raw_value(&thread.projection(first)).ok()?
         } else {
-            let mut value = serde_json::to_value(thread.projection()).ok()?;
+            let mut value = serde_json::to_value(thread.projection(first)).ok()?;
             self.put_words(&mut value);
             to_raw_value(&value).ok()?
         };
@@ -262,6 +271,18 @@ impl Model {
                 *status = Value::from(other.clone());
             }
         }
+    }
+
+    /// Where a read begins that shows at most so many runs, all of them below an ordinal.
+    pub(crate) fn first_of(&self, ix: usize, below: u64, count: usize) -> Option<u64> {
+        let runs = self.threads.get(ix)?.runs.iter().rev();
+        let mut shown = runs.filter(|run| run.ordinal < below).take(count);
+        shown.by_ref().last().map(|run| run.ordinal)
+    }
+
+    /// The history of the runs from one ordinal to below another, in order.
+    pub(crate) fn history(&self, ix: usize, from: u64, below: u64) -> Option<Box<RawValue>> {
+        to_raw_value(&self.threads.get(ix)?.history(from, below)).ok()
     }
 
     /// The ordinal of a thread's newest run.
