@@ -1,6 +1,7 @@
 //! The simulator against the recordings and the rules of the wire.
 //!
-//! `fixtures/replay` holds frames of a real server, cut: uuids have short names, capabilities and repeated lists are left out.
+//! `fixtures/replay` holds frames of a real server, cut: uuids have short names, ids are decoded, what is not compared is left out
+//! (capabilities, repeated lists, rows of the shell that newer ones replaced before the client acted again).
 
 #![allow(
     clippy::unwrap_used,
@@ -12,6 +13,10 @@
 
 #[path = "simulator/client.rs"]
 mod client;
+#[path = "simulator/generated.rs"]
+mod generated;
+#[path = "simulator/newer.rs"]
+mod newer;
 #[path = "simulator/repeats.rs"]
 mod repeats;
 #[path = "simulator/replay.rs"]

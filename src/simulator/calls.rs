@@ -137,8 +137,8 @@ pub(crate) fn interrupted(fiber: u64) -> Exit {
 }
 
 /// Reads a payload as the type that is generated from its schema.
-fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, Outcome> {
-    decode_value(payload.clone()).map_err(|error| Outcome::Done(die(&error.to_string())))
+fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
+    decode_value(payload.clone()).map_err(|error| error.to_string())
 }
 
 /// Calls a procedure. The payload is judged before the scope.
@@ -156,11 +156,11 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
             "requiredScope": scope,
         })));
     }
-    answer(host, *procedure, payload).unwrap_or_else(|refused| refused)
+    answer(host, *procedure, payload).unwrap_or_else(|words| Outcome::Done(die(&words)))
 }
 
-/// What a procedure answers to a payload that fits its schema; the error is an answer as well.
-fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Outcome, Outcome> {
+/// What a procedure answers to a payload that fits its schema; or why the generated type does not take it.
+fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Outcome, String> {
     let text = |field: &str| payload.get(field).and_then(Value::as_str).unwrap_or_default();
     Ok(match procedure {
         Procedure::Dispatch => {

@@ -3,7 +3,9 @@
 //! Frames of a thread's stream and exits are compared one by one and in order. The shell is coalesced by time: rows are compared
 //! whenever both sides show the same state of a thread, and before each act of the client ours must have come where the recorded one was.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
@@ -13,6 +15,10 @@ use crate::shape::differences;
 
 /// The good bearer.
 const TOKEN: &str = "recorded";
+/// Longer than any recorded run takes.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How often a run is looked at whose end is awaited.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 struct Replay {
     simulator: Simulator,
@@ -25,6 +31,10 @@ struct Replay {
     /// The states that were found last.
     reached: HashMap<(String, String, String), Value>,
     tokens: HashMap<&'static str, String>,
+    /// Recorded sequences, each with ours.
+    sequences: BTreeMap<u64, u64>,
+    /// The server was killed and is up again.
+    restarted: bool,
     problems: Vec<String>,
 }
 
@@ -70,11 +80,22 @@ impl Replay {
             rows: HashMap::new(),
             reached: HashMap::new(),
             tokens,
+            sequences: BTreeMap::new(),
+            restarted: false,
             problems: Vec::new(),
         }
     }
 
     fn hold(&mut self, place: &str, recorded: &Value, ours: &Value) {
+        for path in ["/sequence", "/exit/value/sequence"] {
+            if let (Some(theirs), Some(own)) = (recorded.pointer(path), ours.pointer(path)) {
+                self.sequences.insert(theirs.as_u64().unwrap(), own.as_u64().unwrap());
+            }
+        }
+        if recorded["projection"].is_object() {
+            let (theirs, own) = (&recorded["snapshotSequence"], &ours["snapshotSequence"]);
+            self.sequences.insert(theirs.as_u64().unwrap(), own.as_u64().unwrap());
+        }
         for difference in differences(recorded, ours) {
             self.problems.push(format!("{place}: {difference}"));
         }
@@ -91,6 +112,11 @@ impl Replay {
     /// Requests have random ids: the recorded one is replaced by ours in the same place of its thread.
     fn translate(&self, recorded: &[Value], frame: &Value) -> Value {
         let mut frame = frame.clone();
+        if let Some(after) = frame["payload"]["afterSequence"].as_u64()
+            && let Some((theirs, own)) = self.sequences.range(..=after).next_back()
+        {
+            frame["payload"]["afterSequence"] = (after - theirs + own).into();
+        }
         let Some(request) = frame["payload"]["requestId"]
             .as_str()
             .filter(|id| id.starts_with("runtime-request:provider:"))
@@ -132,7 +158,10 @@ impl Replay {
                 let own = |row: &Value| row["thread"]["id"] == thread.as_str() || row["threadId"] == thread.as_str();
                 if let Some(place) = rows.iter().position(|row| own(row) && fits(row)) {
                     let row = rows.remove(place);
-                    rows.drain(..place);
+                    // Its older rows are done with; those of other threads are looked for yet.
+                    let mut older = rows.drain(..place).filter(|row| !own(row)).collect::<Vec<_>>();
+                    older.append(rows);
+                    *rows = older;
                     self.hold(&format!("{conn} row of {thread}"), &recorded, &row);
                     break;
                 }
@@ -237,6 +266,7 @@ impl Replay {
                 .pairing_code(std::time::Duration::from_mins(1))
                 .into();
         }
+        self.caught_up(&recorded["body"]["projection"]).await;
         let token = match request["headers"]["authorization"].as_str() {
             None => None,
             Some("Bearer <redacted>") if !note.contains("broken") => Some(self.token_for(note).to_owned()),
@@ -275,6 +305,35 @@ impl Replay {
         self.hold(&place, &recorded["body"], &answer.body);
     }
 
+    /// A recorded client often read when it knew that a run had ended: ours must have ended as well.
+    async fn caught_up(&self, recorded: &Value) {
+        let ended = |status: &Value| {
+            ["completed", "failed", "cancelled", "interrupted"]
+                .iter()
+                .any(|end| status == end)
+        };
+        let Some(thread) = recorded["thread"]["id"].as_str() else {
+            return;
+        };
+        let wanted = recorded["runs"].as_array().unwrap();
+        let reached = || {
+            let own = self.simulator.projection(thread).unwrap_or_default();
+            wanted
+                .iter()
+                .enumerate()
+                .all(|(place, run)| !ended(&run["status"]) || ended(&own["runs"][place]["status"]))
+        };
+        let wait = async {
+            while !reached() {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        assert!(
+            tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+            "{thread} did not end"
+        );
+    }
+
     async fn upgrade(&mut self, conn: &str, recorded: &Value) {
         let base = self.simulator.url().replace("http", "ws");
         let url = match conn {
@@ -289,6 +348,32 @@ impl Replay {
         assert_eq!(recorded["status"], response.status().as_u16());
         let body = response.into_body().unwrap_or_default();
         self.hold(conn, &recorded["body"], &serde_json::from_slice(&body).unwrap());
+    }
+
+    async fn closed(&mut self, conn: &str, code: u64) {
+        let mut socket = self.sockets.remove(conn).unwrap();
+        self.rows.retain(|(of, ..), _| of != conn);
+        match code {
+            1005 => assert_eq!(socket.next().await, Err(Some(1005)), "{conn}"),
+            // Cut off, with whatever came before.
+            1006 if self.restarted => loop {
+                if let Err(end) = socket.next().await {
+                    assert_eq!(end, None, "{conn}");
+                    return;
+                }
+            },
+            1006 => drop(socket),
+            _ => socket.close().await,
+        }
+    }
+
+    /// The recorded server had a project by then.
+    async fn with_project(&mut self, id: &str, title: &str, root: &str, model: Value) {
+        self.open("before").await;
+        let create = json!({"type": "project.create", "commandId": id, "projectId": id, "title": title, "workspaceRoot": root,
+            "createWorkspaceRootIfMissing": true, "defaultModelSelection": model});
+        let socket = self.sockets.get_mut("before").unwrap();
+        socket.call("projects.mutate", &create).await;
     }
 
     async fn run(mut self, text: &str) {
@@ -328,12 +413,15 @@ impl Replay {
                 }
                 ("s2c", "frame") => self.recorded_frame(conn, body).await,
                 ("s2c", "ws-closed") => {
-                    let mut socket = self.sockets.remove(conn).unwrap();
-                    if body["code"] == 1005 {
-                        assert_eq!(socket.next().await, Err(Some(1005)), "{conn}");
-                    } else {
-                        socket.close().await;
+                    if body["code"].as_u64().unwrap_or(1000) == 1000 {
+                        self.settle().await;
                     }
+                    self.closed(conn, body["code"].as_u64().unwrap_or(1000)).await;
+                }
+                ("note", "note") => {
+                    assert_eq!(body, "kill -9 the server");
+                    self.simulator.restart().await.unwrap();
+                    self.restarted = true;
                 }
                 _ => {}
             }
@@ -396,6 +484,7 @@ recording! {
     runs_go_as_recorded: "03-runs", false;
     queue_steer_and_interrupt_go_as_recorded: "04-queue-steer-interrupt", true;
     approvals_and_questions_go_as_recorded: "05-approval-userinput", true;
+    replays_a_kill_and_a_restart_go_as_recorded: "07-replay-kill-restart", true;
     a_wedged_run_hangs_as_recorded: "05a-respond-without-decision-wedges-run", true;
 }
 
@@ -409,24 +498,26 @@ async fn idempotency_scopes_and_lifecycle_go_as_recorded() {
 }
 
 #[tokio::test]
+async fn titles_and_launches_go_as_recorded() {
+    let mut replay = Replay::start(false).await;
+    replay
+        .with_project("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null)
+        .await;
+    replay
+        .run(include_str!("../fixtures/replay/13-idle-and-title.jsonl"))
+        .await;
+}
+
+#[tokio::test]
 async fn two_pending_requests_go_as_recorded() {
     let mut replay = Replay::start(false).await;
-    // The recorded server had two projects by then.
     let title = json!({"instanceId": "grok", "model": "grok-build"});
-    for (id, title, root, model) in [
-        ("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null),
-        ("project-title", "title test", "/home/dev/t3-smoke", title),
-    ] {
-        replay.open("before").await;
-        let create = json!({"type": "project.create", "commandId": id, "projectId": id, "title": title, "workspaceRoot": root,
-            "createWorkspaceRootIfMissing": true, "defaultModelSelection": model});
-        replay
-            .sockets
-            .get_mut("before")
-            .unwrap()
-            .call("projects.mutate", &create)
-            .await;
-    }
+    replay
+        .with_project("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null)
+        .await;
+    replay
+        .with_project("project-title", "title test", "/home/dev/t3-smoke", title)
+        .await;
     replay
         .run(include_str!("../fixtures/replay/14-two-pending.jsonl"))
         .await;

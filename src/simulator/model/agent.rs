@@ -40,6 +40,10 @@ pub(crate) enum Script {
     },
     /// Asks so many questions at once.
     Ask(usize),
+    /// Asks a question that outlives its run.
+    AskLater,
+    /// Ends, and leaves work behind that goes on for a while.
+    Background(Duration),
 }
 
 impl Script {
@@ -69,6 +73,11 @@ impl Script {
             ("edit", file) if !file.is_empty() => Self::Edit {
                 file: file.to_owned(),
                 recorded: false,
+            },
+            ("ask", "message") => Self::AskLater,
+            ("background", seconds) => match seconds.parse::<f64>().ok().map(Duration::try_from_secs_f64) {
+                Some(Ok(wait)) => Self::Background(wait),
+                _ => Self::Say(format!("echo: {line}")),
             },
             ("ask", "") => Self::Ask(2),
             ("ask1", "") => Self::Ask(1),

@@ -63,6 +63,7 @@ impl Model {
             checkpoint_id: None,
             context_handoff_id: None,
             queue_held: (beginning == Beginning::Queue && thread.held).then_some(true),
+            restart_continuation_of_run_id: message.continues.clone(),
             attempt: 1,
         };
         self.log_run(ix, now, source, "run.created", &run);
@@ -117,7 +118,7 @@ impl Model {
             last_run_ordinal: ordinal,
             handoff_ids: [],
             forked_from: None,
-            pending_background_tasks: [],
+            pending_background_tasks: Vec::new(),
             created_at: now,
             updated_at: now,
         });

@@ -18,6 +18,8 @@ pub(crate) struct NewMessage {
     pub text: String,
     pub attachments: Value,
     pub creation_source: String,
+    /// The run that a restart cut off, where this message goes on with it.
+    pub continues: Option<String>,
 }
 
 impl NewMessage {
@@ -27,6 +29,10 @@ impl NewMessage {
             text: text(command, "text").to_owned(),
             attachments: command.get("attachments").cloned().unwrap_or_default(),
             creation_source: text(command, "creationSource").to_owned(),
+            continues: command
+                .get("restartContinuationOfRunId")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
         }
     }
 
@@ -41,6 +47,7 @@ impl NewMessage {
             text: text(message, "text").to_owned(),
             attachments: message.get("attachments").cloned().unwrap_or_default(),
             creation_source: if source.is_empty() { "web" } else { source }.to_owned(),
+            continues: None,
         }
     }
 }

@@ -136,6 +136,9 @@ pub(crate) struct Run {
     /// Newer servers alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_held: Option<bool>,
+    /// The run that a restart cut off and this one goes on with: newer servers alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_continuation_of_run_id: Option<String>,
     /// Which attempt is the active one.
     #[serde(skip)]
     pub attempt: u64,
@@ -218,7 +221,7 @@ pub(crate) struct ProviderThread {
     pub last_run_ordinal: u64,
     pub handoff_ids: [&'static str; 0],
     pub forked_from: Null,
-    pub pending_background_tasks: [&'static str; 0],
+    pub pending_background_tasks: Vec<BackgroundTask>,
     pub created_at: Stamp,
     pub updated_at: Stamp,
 }
@@ -275,11 +278,33 @@ pub(crate) struct Request {
     pub run: u64,
 }
 
+impl Request {
+    /// It is pending, and ends with its run.
+    pub(crate) fn is_open_in_its_run(&self) -> bool {
+        self.status == RequestStatus::Pending && !matches!(self.response_capability, ResponseCapability::Message)
+    }
+}
+
+/// Work that goes on after its turn.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BackgroundTask {
+    pub task_id: String,
+    pub kind: &'static str,
+    pub description: String,
+}
+
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub(crate) enum ResponseCapability {
-    Live { provider_session_id: String },
-    NotResumable { reason: &'static str },
+    Live {
+        provider_session_id: String,
+    },
+    /// The answer is a message of its own: newer servers alone.
+    Message,
+    NotResumable {
+        reason: &'static str,
+    },
 }
 
 #[derive(Clone, Debug, Serialize)]

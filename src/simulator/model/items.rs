@@ -59,6 +59,9 @@ pub(crate) enum ItemBody {
         request_id: String,
         request_kind: &'static str,
         prompt: String,
+        /// Newer servers alone.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        options: Option<Vec<ApprovalOption>>,
     },
     UserInputRequest {
         request_id: String,
@@ -78,6 +81,13 @@ pub(crate) enum ItemBody {
     Error {
         failure: Failure,
     },
+}
+
+/// A decision that an approval offers.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ApprovalOption {
+    pub decision: &'static str,
+    pub label: &'static str,
 }
 
 /// Why a run failed.

@@ -71,6 +71,8 @@ enum Next {
     Checkpoint,
     /// The agent has stopped.
     Stopped,
+    /// A background command has ended, whatever its thread does.
+    Background,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +162,7 @@ impl Model {
             }
             let timer = entry.remove();
             let current = self.threads.get(timer.thread).map(|thread| thread.generation);
-            if current == Some(timer.generation) {
+            if current == Some(timer.generation) || matches!(timer.next, Next::Background) {
                 self.run_timer(timer.thread, timer.next, due);
             }
         }
@@ -176,6 +178,7 @@ impl Model {
             Next::Hear => self.hear(thread, now),
             Next::Checkpoint => self.capture(thread, now),
             Next::Stopped => self.stopped(thread, now),
+            Next::Background => self.end_background(thread, now),
         }
     }
 

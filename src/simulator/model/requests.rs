@@ -1,16 +1,33 @@
 //! Tools, approvals and questions: what the agent asks, what a client answers, and how an answer that fits not wedges the run.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::agent::{OpenTool, Script, heard, option_of, outcome, questions};
 use super::commands::Refusal;
+use super::dispatch::{Beginning, NewMessage};
 use super::entities::{NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, RunStatus, Turn};
 use super::events::Source;
-use super::items::ItemBody;
+use super::items::{ApprovalOption, ItemBody};
 use super::names;
 use super::stamp::Stamp;
 use super::turns::{TurnEnd, agent_node, of_turn};
 use super::{Model, Next, text};
+
+/// So many questions outlive their run.
+pub(crate) const LATER_QUESTIONS: usize = 1;
+
+/// The decisions that newer servers name with every approval.
+fn approval_options() -> Vec<ApprovalOption> {
+    [
+        ("accept", "Allow once"),
+        ("acceptForSession", "Allow for this session"),
+        ("acceptAlways", "Always allow"),
+        ("decline", "Deny"),
+        ("cancel", "Stop the run"),
+    ]
+    .map(|(decision, label)| ApprovalOption { decision, label })
+    .to_vec()
+}
 
 impl Model {
     /// The agent asks before a tool.
@@ -39,6 +56,7 @@ impl Model {
             } else {
                 prompt
             },
+            options: self.options.newer.then(approval_options),
         };
         let native_ref = NativeRef {
             driver,
@@ -55,11 +73,12 @@ impl Model {
             [request_id, node_id, item_id],
             [native_ref.clone(), native_ref],
             body,
+            false,
         );
     }
 
-    /// The agent asks its questions.
-    pub(crate) fn ask_questions(&mut self, ix: usize, now: Stamp, run: &Run, count: usize) {
+    /// The agent asks its questions, and waits for the answers or, where they outlive its run, does not.
+    pub(crate) fn ask_questions(&mut self, ix: usize, now: Stamp, run: &Run, count: usize, outlives: bool) {
         let unique = self.uuids.next();
         let Some(turn) = self.current_turn(ix) else {
             return;
@@ -72,7 +91,7 @@ impl Model {
         let native = format!("fake-ask-{}", thread.asks);
         let item_native = format!("{}:xai-question:{native}", thread.native);
         let request_id = names::runtime_request(&driver, &turn.id, &native, unique);
-        if let Some(work) = thread.work.as_mut() {
+        if let Some(work) = thread.work.as_mut().filter(|_| !outlives) {
             work.question = Some(request_id.clone());
         }
         let weak = |native_id: String| NativeRef {
@@ -90,7 +109,8 @@ impl Model {
             questions: Value::Array(questions(count)),
         };
         let refs = [weak(native), weak(item_native)];
-        self.ask(ix, now, run, &turn, "user_input_request", "user_input", ids, refs, body);
+        let node_kind = "user_input_request";
+        self.ask(ix, now, run, &turn, node_kind, "user_input", ids, refs, body, outlives);
     }
 
     /// Logs a request: its node, itself, its text. `ids` are those of request, node and item, `refs` the provider's names of request and item.
@@ -106,6 +126,7 @@ impl Model {
         ids: [String; 3],
         refs: [NativeRef; 2],
         body: ItemBody,
+        outlives: bool,
     ) {
         let [request_id, node_id, item_id] = ids;
         let [request_ref, item_ref] = refs;
@@ -127,8 +148,12 @@ impl Model {
             native_request_ref: request_ref,
             kind,
             status: RequestStatus::Pending,
-            response_capability: ResponseCapability::Live {
-                provider_session_id: session,
+            response_capability: if outlives {
+                ResponseCapability::Message
+            } else {
+                ResponseCapability::Live {
+                    provider_session_id: session,
+                }
             },
             created_at: now,
             resolved_at: None,
@@ -207,7 +232,7 @@ impl Model {
             .requests
             .iter()
             .filter(|request| request.run == run.ordinal)
-            .filter(|request| request.status == RequestStatus::Pending || unheard(&request.id))
+            .filter(|request| request.is_open_in_its_run() || unheard(&request.id))
             .map(|request| request.id.clone())
             .collect();
         for id in open {
@@ -227,6 +252,13 @@ impl Model {
             Some(_) | None => "completed",
         };
         let last = self.close_request(ix, now, id, RequestStatus::Resolved, item_status, source);
+        if matches!(request.response_capability, ResponseCapability::Message) {
+            let Some(answers) = answers else {
+                return Ok(last);
+            };
+            let text = heard(&questions(LATER_QUESTIONS), answers);
+            return Ok(self.answer_by_message(ix, now, id, text, source));
+        }
         let inside = self
             .threads
             .get(ix)
@@ -261,6 +293,23 @@ impl Model {
             self.set_timer(ix, now.after(self.options.timing.act), Next::Hear);
         }
         Ok(last)
+    }
+
+    /// The answer to a question that outlived its run is a message: it starts a run, or queues one.
+    fn answer_by_message(&mut self, ix: usize, now: Stamp, id: &str, text: String, source: &Source) -> u64 {
+        let message = NewMessage {
+            id: format!("message:{}:answer", names::encode(id)),
+            text,
+            attachments: json!([]),
+            creation_source: "web".to_owned(),
+            continues: None,
+        };
+        let busy = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| thread.active().is_some() || !thread.queue().is_empty());
+        let beginning = if busy { Beginning::Queue } else { Beginning::Start };
+        self.add_run(ix, now, &message, beginning, source)
     }
 
     /// Newer servers close a question without an answer.

@@ -1,8 +1,12 @@
 //! A restart of the server: every thread that had a provider session hears of it, and what ran, waited or asked is over.
 
+use serde_json::json;
+
 use super::Model;
+use super::dispatch::{Beginning, NewMessage};
 use super::entities::{RequestStatus, Run, RunStatus};
 use super::events::{Place, Source};
+use super::names;
 use super::stamp::Stamp;
 
 impl Model {
@@ -11,19 +15,21 @@ impl Model {
         self.timers.clear();
         for ix in 0..self.threads.len() {
             self.drop_timers(ix);
-            self.end_open_work(ix, now);
+            let cut = self.end_open_work(ix, now);
             self.stop_session(ix, now);
+            if let Some(run) = cut.filter(|_| self.options.continues_after_restart) {
+                self.go_on(ix, now, &run);
+            }
         }
     }
 
-    fn end_open_work(&mut self, ix: usize, now: Stamp) {
-        let Some(thread) = self.threads.get(ix) else {
-            return;
-        };
+    /// Ends what was open, and tells the run that was cut off at work.
+    fn end_open_work(&mut self, ix: usize, now: Stamp) -> Option<Run> {
+        let thread = self.threads.get(ix)?;
         let pending: Vec<String> = thread
             .requests
             .iter()
-            .filter(|request| request.status == RequestStatus::Pending)
+            .filter(|request| request.is_open_in_its_run())
             .map(|request| request.id.clone())
             .collect();
         let open: Vec<Run> = thread
@@ -53,6 +59,7 @@ impl Model {
             self.finish_provider_turn(ix, now, &run, "cancelled");
         }
         let had_active = open.iter().any(|run| run.status.is_active());
+        let cut = open.iter().find(|run| run.status == RunStatus::Running).cloned();
         for run in &open {
             if run.status == RunStatus::Queued && self.options.newer {
                 self.hold_queue(ix, now, &Source::Server);
@@ -66,6 +73,36 @@ impl Model {
         if had_active && self.threads.get(ix).is_some_and(|thread| thread.session.is_some()) {
             self.log_provider_thread(ix, now, &Source::Server, Place::default(), |it| it.status = "idle");
         }
+        self.end_all_background(ix, now);
+        cut
+    }
+
+    /// No background command outlives its server.
+    fn end_all_background(&mut self, ix: usize, now: Stamp) {
+        let had = self
+            .threads
+            .get_mut(ix)
+            .map(|thread| std::mem::take(&mut thread.background));
+        if had.is_some_and(|had| !had.is_empty()) {
+            self.log_provider_thread(ix, now, &Source::Server, Place::default(), |it| {
+                it.pending_background_tasks.clear();
+            });
+        }
+    }
+
+    /// Newer servers may go on with a run that they cut off, in another.
+    fn go_on(&mut self, ix: usize, now: Stamp, cut: &Run) {
+        let message = NewMessage {
+            id: format!("message:restart-continuation:{}", names::encode(&cut.id)),
+            text: format!(
+                "The server was restarted. Go on with this:\n{}",
+                self.prompt_of(ix, cut)
+            ),
+            attachments: json!([]),
+            creation_source: "server".to_owned(),
+            continues: Some(cut.id.clone()),
+        };
+        self.add_run(ix, now, &message, Beginning::Start, &Source::Server);
     }
 
     fn stop_session(&mut self, ix: usize, now: Stamp) {

@@ -302,6 +302,7 @@ impl Model {
                 text: message.text.clone(),
                 attachments: message.attachments.clone(),
                 creation_source: message.creation_source.clone(),
+                continues: None,
             });
         let prompt = message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         if let Some(message) = message {

@@ -95,6 +95,8 @@ pub struct ModelOptions {
     pub newer: bool,
     /// The shell's snapshot tells no archived threads: they come by the archive's own stream alone, as newer servers may do it.
     pub archive_apart: bool,
+    /// After a restart, goes on in another run with each run that it cut off at work, as newer servers may do it.
+    pub continues_after_restart: bool,
     /// The git branches that a worktree can start from.
     pub branches: Vec<String>,
     /// Folders that exist, besides those of projects. A project needs one.
@@ -168,6 +170,7 @@ impl ModelOptions {
             ],
             newer: false,
             archive_apart: false,
+            continues_after_restart: false,
             branches: ["main", "HEAD", "origin/main"].map(str::to_owned).to_vec(),
             folders: vec!["/home/dev/t3-smoke".to_owned()],
             repositories: vec!["/home/dev/t3-smoke".to_owned()],

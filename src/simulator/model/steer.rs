@@ -131,6 +131,7 @@ impl Model {
                     text: message.text.clone(),
                     attachments: message.attachments.clone(),
                     creation_source: message.creation_source.clone(),
+                    continues: None,
                 })
         }) else {
             return Ok(self.head());

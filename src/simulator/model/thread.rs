@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::agent::Work;
 use super::entities::{
-    AppThread, Attempt, Checkpoint, Lineage, Message, Node, Null, ProviderThread, Request, RequestStatus, Run,
-    RunStatus, Scope, Session, Turn,
+    AppThread, Attempt, BackgroundTask, Checkpoint, Lineage, Message, Node, Null, ProviderThread, Request,
+    RequestStatus, Run, RunStatus, Scope, Session, Turn,
 };
 use super::items::Item;
 use super::stamp::Stamp;
@@ -56,6 +56,8 @@ pub(crate) struct Thread {
     pub held: bool,
     /// Where a launched run is to work, until it is ready.
     pub workspace: Option<serde_json::Value>,
+    /// The ids of background commands with their ends, the next first.
+    pub background: Vec<(Stamp, String)>,
     /// Files that the running turn has changed.
     pub changed: Vec<super::entities::ChangedFile>,
 }
@@ -84,6 +86,7 @@ impl Thread {
             asks: 0,
             held: false,
             workspace: None,
+            background: Vec::new(),
             changed: Vec::new(),
         }
     }
@@ -199,7 +202,10 @@ impl Thread {
                 .map(|message| message.created_at)
                 .max(),
             has_actionable_proposed_plan: false,
-            pending_background_tasks: [],
+            pending_background_tasks: self
+                .provider_thread
+                .as_ref()
+                .map_or(&[], |provider_thread| &provider_thread.pending_background_tasks),
             item_count: self.items.len(),
             visible_item_count: self.items.len(),
             created_at: app.created_at,
@@ -293,7 +299,7 @@ pub(crate) struct Row<'a> {
     latest_visible_message: Option<MessageRow<'a>>,
     latest_user_message_at: Option<Stamp>,
     has_actionable_proposed_plan: bool,
-    pending_background_tasks: [&'static str; 0],
+    pending_background_tasks: &'a [BackgroundTask],
     item_count: usize,
     visible_item_count: usize,
     created_at: Stamp,

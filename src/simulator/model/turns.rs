@@ -1,10 +1,13 @@
 //! The agent at work: it says, runs tools, sleeps, and ends its turn.
 
+use std::time::Duration;
+
 use super::agent::{OpenTool, Script, Work, outcome};
-use super::entities::{Message, NativeRef, Node, Run, RunStatus, Turn};
+use super::entities::{BackgroundTask, Message, NativeRef, Node, Run, RunStatus, Turn};
 use super::events::{Place, Source};
 use super::items::{Item, ItemBody};
 use super::names;
+use super::requests::LATER_QUESTIONS;
 use super::stamp::Stamp;
 use super::{Model, Next};
 
@@ -129,7 +132,53 @@ impl Model {
                     self.say_and_end(ix, now, &run, said, TurnEnd::Completed);
                 }
             }
-            Script::Ask(count) => self.ask_questions(ix, now, &run, count),
+            Script::Ask(count) => self.ask_questions(ix, now, &run, count, false),
+            Script::AskLater => {
+                self.ask_questions(ix, now, &run, LATER_QUESTIONS, true);
+                self.say_and_end(ix, now, &run, "asked for later".to_owned(), TurnEnd::Completed);
+            }
+            Script::Background(wait) => {
+                self.begin_background(ix, now, &run, wait);
+                self.say_and_end(ix, now, &run, "left in the background".to_owned(), TurnEnd::Completed);
+            }
+        }
+    }
+
+    /// A command that goes on after its turn.
+    fn begin_background(&mut self, ix: usize, now: Stamp, run: &Run, wait: Duration) {
+        let task = BackgroundTask {
+            task_id: format!("background-{}", self.uuids.next()),
+            kind: "command",
+            description: "npm run watch".to_owned(),
+        };
+        let place = Place {
+            run: Some(&run.id),
+            node: Some(&run.root_node_id),
+            driver: true,
+        };
+        let id = task.task_id.clone();
+        self.log_provider_thread(ix, now, &Source::Session, place, |it| {
+            it.pending_background_tasks.push(task)
+        });
+        self.set_timer(ix, now.after(wait), Next::Background);
+        if let Some(thread) = self.threads.get_mut(ix) {
+            thread.background.push((now.after(wait), id));
+            thread.background.sort_unstable();
+        }
+    }
+
+    /// The background command that ends first has ended.
+    pub(crate) fn end_background(&mut self, ix: usize, now: Stamp) {
+        let background = self.threads.get_mut(ix).map(|thread| &mut thread.background);
+        if let Some(background) = background.filter(|background| !background.is_empty()) {
+            let (_, ended) = background.remove(0);
+            let place = Place {
+                driver: true,
+                ..Place::default()
+            };
+            self.log_provider_thread(ix, now, &Source::Session, place, |it| {
+                it.pending_background_tasks.retain(|task| task.task_id != ended);
+            });
         }
     }
 
