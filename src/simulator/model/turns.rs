@@ -158,7 +158,7 @@ impl Model {
         };
         let id = task.task_id.clone();
         self.log_provider_thread(ix, now, &Source::Session, place, |it| {
-            it.pending_background_tasks.push(task)
+            it.pending_background_tasks.push(task);
         });
         self.set_timer(ix, now.after(wait), Next::Background);
         if let Some(thread) = self.threads.get_mut(ix) {
