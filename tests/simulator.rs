@@ -13,8 +13,6 @@
 
 #[path = "simulator/client.rs"]
 mod client;
-#[path = "simulator/generated.rs"]
-mod generated;
 #[path = "simulator/newer.rs"]
 mod newer;
 #[path = "simulator/repeats.rs"]
