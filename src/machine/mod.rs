@@ -221,7 +221,11 @@ impl Machine {
     pub async fn read_whole_thread(&self, id: &ThreadId) -> Result<Arc<Thread>, MachineError> {
         self.core.state.caught_up(id, CATCH_UP).await;
         let link = self.core.link()?;
-        self.core.reads.take_turn(link.read_whole_thread(id)).await.map(Arc::new)
+        self.core
+            .reads
+            .take_turn(link.read_whole_thread(id))
+            .await
+            .map(Arc::new)
     }
 
     /// A read that no earlier one serves: for decisions that must not rest on what was.
