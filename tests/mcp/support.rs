@@ -193,7 +193,7 @@ pub fn settings() -> HttpSettings {
     HttpSettings {
         sessions: SessionSettings {
             // Long for a test: what stays away in a test stays away for good.
-            away: Duration::from_secs(600),
+            away: Duration::from_mins(10),
             ..SessionSettings::default()
         },
         ..HttpSettings::new(Access::Bearers(vec![bearer(ALICE, "alice"), bearer(BOB, "bob")]))
