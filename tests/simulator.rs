@@ -13,6 +13,8 @@
 
 #[path = "simulator/client.rs"]
 mod client;
+#[path = "simulator/generated.rs"]
+mod generated;
 #[path = "simulator/newer.rs"]
 mod newer;
 #[path = "simulator/repeats.rs"]
