@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 const REVISION: &str = "2026-07-28";
 
 /// One connection.
-pub struct Client {
+pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     host: String,
     bearer: String,
@@ -23,21 +23,21 @@ pub struct Client {
 
 /// A tool call, rendered once and sent many times.
 #[derive(Clone)]
-pub struct Call {
+pub(crate) struct Call {
     name: String,
     body: Bytes,
 }
 
 /// What came back.
-pub struct Answer {
+pub(crate) struct Answer {
     /// When the first byte of the body came.
-    pub first_byte: Instant,
+    pub(crate) first_byte: Instant,
     /// The JSON-RPC message.
-    pub message: Bytes,
+    pub(crate) message: Bytes,
 }
 
 impl Call {
-    pub fn tool(name: &str, arguments: &Value) -> Self {
+    pub(crate) fn tool(name: &str, arguments: &Value) -> Self {
         let body = json!({
             "jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {
@@ -54,7 +54,7 @@ impl Call {
 }
 
 impl Client {
-    pub async fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
@@ -63,7 +63,7 @@ impl Client {
     }
 
     /// Calls a tool and reads its whole answer.
-    pub async fn call(&mut self, call: &Call) -> anyhow::Result<Answer> {
+    pub(crate) async fn call(&mut self, call: &Call) -> anyhow::Result<Answer> {
         let request = hyper::Request::post("/mcp")
             .header("host", &self.host)
             .header("authorization", &self.bearer)
@@ -92,7 +92,7 @@ impl Client {
 
 impl Answer {
     /// The tool's structured content, from a plain JSON body or from the last event of a stream.
-    pub fn content(&self) -> anyhow::Result<Value> {
+    pub(crate) fn content(&self) -> anyhow::Result<Value> {
         let text = std::str::from_utf8(&self.message)?;
         let json = text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(text);
         let message: Value = serde_json::from_str(json.trim())?;
@@ -104,23 +104,24 @@ impl Answer {
 
 /// How long calls took.
 #[derive(Default)]
-pub struct Durations(Vec<Duration>);
+pub(crate) struct Durations(Vec<Duration>);
 
 impl Durations {
-    pub fn add(&mut self, duration: Duration) {
+    pub(crate) fn add(&mut self, duration: Duration) {
         self.0.push(duration);
     }
 
-    pub fn extend(&mut self, other: Self) {
+    pub(crate) fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
-    pub fn len(&self) -> usize {
-        self.0.len()
+    /// How many there were a second.
+    pub(crate) fn per_second(&self, span: Duration) -> f64 {
+        u32::try_from(self.0.len()).map_or(f64::NAN, f64::from) / span.as_secs_f64()
     }
 
     /// The duration that `percent` of the calls did not exceed, in milliseconds.
-    pub fn percentile(&mut self, percent: usize) -> f64 {
+    pub(crate) fn percentile(&mut self, percent: usize) -> f64 {
         self.0.sort_unstable();
         let index = (self.0.len() * percent / 100).min(self.0.len().saturating_sub(1));
         self.0.get(index).map_or(f64::NAN, |duration| duration.as_secs_f64() * 1_000.0)

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use std::io::{Read, Write};
 
 /// The bearer of every load run.
-pub const TOKEN: &str = "load-tool-bearer-0123456789abcdef";
+pub(crate) const TOKEN: &str = "load-tool-bearer-0123456789abcdef";
 /// Give up on a process that does not answer in this time.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// A gateway process, killed when dropped.
-pub struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// From `exec` to the first answer of `/healthz`.
-    pub started_in: Duration,
+    pub(crate) started_in: Duration,
     _folder: tempfile::TempDir,
 }
 
 impl Gateway {
     /// Starts `serve` with one machine at `machine_url`, and waits for `/healthz`.
-    pub fn start(machine_url: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(machine_url: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let config = folder.path().join("t3code.toml");
         std::fs::write(
@@ -55,7 +55,7 @@ impl Gateway {
     }
 
     /// Resident memory in MiB, as the kernel counts it.
-    pub fn resident_mib(&self) -> anyhow::Result<f64> {
+    pub(crate) fn resident_mib(&self) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let kib: f64 = status
             .lines()

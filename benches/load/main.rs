@@ -77,7 +77,7 @@ async fn many_threads() -> anyhow::Result<()> {
 }
 
 /// Starts a gateway without holding up the runtime that its machine runs on.
-pub async fn start(machine_url: &str) -> anyhow::Result<Gateway> {
+pub(crate) async fn start(machine_url: &str) -> anyhow::Result<Gateway> {
     let url = machine_url.to_owned();
     tokio::task::spawn_blocking(move || Gateway::start(&url)).await?
 }

@@ -13,14 +13,14 @@ use crate::gateway::{Gateway, TOKEN};
 const WARM_UP: usize = 50;
 
 /// Calls per second, p50 and p99 in milliseconds.
-pub struct Throughput {
-    pub per_second: f64,
-    pub p50: f64,
-    pub p99: f64,
+pub(crate) struct Throughput {
+    pub(crate) per_second: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
 }
 
 /// The same call over `connections` connections, one at a time on each, for `seconds`.
-pub async fn throughput(
+pub(crate) async fn throughput(
     address: SocketAddr,
     call: &Call,
     connections: usize,
@@ -51,14 +51,14 @@ pub async fn throughput(
     }
     anyhow::ensure!(begun.elapsed() >= seconds, "nothing was measured");
     Ok(Throughput {
-        per_second: all.len() as f64 / seconds.as_secs_f64(),
+        per_second: all.per_second(seconds),
         p50: all.percentile(50),
         p99: all.percentile(99),
     })
 }
 
 /// The smallest and the middle time from `exec` to `/healthz`, in milliseconds.
-pub fn cold_start(machine_url: &str, times: usize) -> anyhow::Result<(f64, f64)> {
+pub(crate) fn cold_start(machine_url: &str, times: usize) -> anyhow::Result<(f64, f64)> {
     let mut durations = Durations::default();
     for _ in 0..times {
         durations.add(Gateway::start(machine_url)?.started_in);
@@ -67,7 +67,7 @@ pub fn cold_start(machine_url: &str, times: usize) -> anyhow::Result<(f64, f64)>
 }
 
 /// A thread that ended, for reads.
-pub async fn finished_thread(address: SocketAddr) -> anyhow::Result<String> {
+pub(crate) async fn finished_thread(address: SocketAddr) -> anyhow::Result<String> {
     let mut client = Client::connect(address, TOKEN).await?;
     let thread = dispatch(&mut client, "say hello").await?;
     let wait = Call::tool("t3_wait", &json!({"thread_id": thread, "timeout": 20}));
@@ -77,7 +77,7 @@ pub async fn finished_thread(address: SocketAddr) -> anyhow::Result<String> {
 }
 
 /// Dispatches a prompt and gives the thread's id.
-pub async fn dispatch(client: &mut Client, prompt: &str) -> anyhow::Result<String> {
+pub(crate) async fn dispatch(client: &mut Client, prompt: &str) -> anyhow::Result<String> {
     let call = Call::tool("t3_dispatch", &json!({"prompt": prompt, "machine": "sim", "project": "t3-smoke"}));
     let answer: Value = client.call(&call).await?.content()?;
     let id = answer["thread_id"].as_str().ok_or_else(|| anyhow::anyhow!("no thread_id in {answer}"))?;
@@ -85,7 +85,7 @@ pub async fn dispatch(client: &mut Client, prompt: &str) -> anyhow::Result<Strin
 }
 
 /// Waits until the gateway shows `count` threads in its project.
-pub async fn mirrored(address: SocketAddr, count: usize) -> anyhow::Result<()> {
+pub(crate) async fn mirrored(address: SocketAddr, count: usize) -> anyhow::Result<()> {
     let mut client = Client::connect(address, TOKEN).await?;
     let call = Call::tool("t3_projects", &json!({}));
     let begun = Instant::now();

@@ -17,7 +17,7 @@ const OPEN_WAITS: usize = 1_000;
 const STARTERS: usize = 8;
 
 /// Prints the rows with a thousand waits open; `ends` runs end one after the other.
-pub async fn many_waits(ends: usize) -> anyhow::Result<()> {
+pub(crate) async fn many_waits(ends: usize) -> anyhow::Result<()> {
     let simulator = Simulator::start(SimulatorOptions::default()).await?;
     let tap = Tap::start(simulator.addr()).await?;
     let gateway = start(&format!("http://{}", tap.address)).await?;
