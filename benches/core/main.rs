@@ -29,7 +29,12 @@ fn frames(criterion: &mut Criterion) {
     let frames = shell_frames();
     assert!(!frames.is_empty(), "the recording has no shell frames");
     criterion.bench_function("read the recorded shell frames", |bencher| {
-        bencher.iter(|| frames.iter().map(|frame| ServerFrame::read(black_box(frame)).len()).sum::<usize>());
+        bencher.iter(|| {
+            frames
+                .iter()
+                .map(|frame| ServerFrame::read(black_box(frame)).len())
+                .sum::<usize>()
+        });
     });
     let items: Vec<Vec<u8>> = frames
         .iter()

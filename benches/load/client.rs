@@ -49,7 +49,10 @@ impl Call {
                 },
             },
         });
-        Self { name: name.to_owned(), body: Bytes::from(body.to_string()) }
+        Self {
+            name: name.to_owned(),
+            body: Bytes::from(body.to_string()),
+        }
     }
 }
 
@@ -59,7 +62,11 @@ impl Client {
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        Ok(Self { sender, host: address.to_string(), bearer: format!("Bearer {token}") })
+        Ok(Self {
+            sender,
+            host: address.to_string(),
+            bearer: format!("Bearer {token}"),
+        })
     }
 
     /// Calls a tool and reads its whole answer.
@@ -86,7 +93,10 @@ impl Client {
             }
         }
         anyhow::ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&message));
-        Ok(Answer { first_byte: first_byte.unwrap_or_else(Instant::now), message: message.into() })
+        Ok(Answer {
+            first_byte: first_byte.unwrap_or_else(Instant::now),
+            message: message.into(),
+        })
     }
 }
 
@@ -94,10 +104,17 @@ impl Answer {
     /// The tool's structured content, from a plain JSON body or from the last event of a stream.
     pub(crate) fn content(&self) -> anyhow::Result<Value> {
         let text = std::str::from_utf8(&self.message)?;
-        let json = text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(text);
+        let json = text
+            .lines()
+            .rev()
+            .find_map(|line| line.strip_prefix("data:"))
+            .unwrap_or(text);
         let message: Value = serde_json::from_str(json.trim())?;
         let result = &message["result"];
-        anyhow::ensure!(result["isError"] != true && result.is_object(), "the call failed: {message}");
+        anyhow::ensure!(
+            result["isError"] != true && result.is_object(),
+            "the call failed: {message}"
+        );
         Ok(result["structuredContent"].clone())
     }
 }
@@ -124,6 +141,8 @@ impl Durations {
     pub(crate) fn percentile(&mut self, percent: usize) -> f64 {
         self.0.sort_unstable();
         let index = (self.0.len() * percent / 100).min(self.0.len().saturating_sub(1));
-        self.0.get(index).map_or(f64::NAN, |duration| duration.as_secs_f64() * 1_000.0)
+        self.0
+            .get(index)
+            .map_or(f64::NAN, |duration| duration.as_secs_f64() * 1_000.0)
     }
 }

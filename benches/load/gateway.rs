@@ -44,7 +44,12 @@ impl Gateway {
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
             .spawn()?;
-        let mut gateway = Self { child, address, started_in: Duration::ZERO, _folder: folder };
+        let mut gateway = Self {
+            child,
+            address,
+            started_in: Duration::ZERO,
+            _folder: folder,
+        };
         while !healthy(address) {
             anyhow::ensure!(begun.elapsed() < START_LIMIT, "the gateway did not start");
             anyhow::ensure!(gateway.child.try_wait()?.is_none(), "the gateway ended at its start");
@@ -81,9 +86,13 @@ fn free_address() -> anyhow::Result<SocketAddr> {
 
 /// One try of `/healthz` over a fresh connection.
 fn healthy(address: SocketAddr) -> bool {
-    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return false;
+    };
     let mut answer = [0; 15];
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").is_ok()
+    stream
+        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        .is_ok()
         && stream.read_exact(&mut answer).is_ok()
         && answer.starts_with(b"HTTP/1.1 200")
 }

@@ -23,7 +23,10 @@ const STARTS: usize = 20;
 fn main() -> anyhow::Result<()> {
     // Cargo hands its own flags to every bench; `--quick` is ours.
     let quick = std::env::args().any(|argument| argument == "--quick");
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(quick))
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(run(quick))
 }
 
 async fn run(quick: bool) -> anyhow::Result<()> {
@@ -70,7 +73,10 @@ async fn many_threads() -> anyhow::Result<()> {
     simulator.seed_threads(MANY_THREADS);
     let gateway = start(&simulator.url()).await?;
     measure::mirrored(gateway.address, MANY_THREADS).await?;
-    println!("| memory with {MANY_THREADS} threads in the mirror | {:.1} MiB |", gateway.resident_mib()?);
+    println!(
+        "| memory with {MANY_THREADS} threads in the mirror | {:.1} MiB |",
+        gateway.resident_mib()?
+    );
     let mut client = Client::connect(gateway.address, TOKEN).await?;
     client.call(&Call::tool("t3_machines", &json!({}))).await?.content()?;
     Ok(())

@@ -78,9 +78,14 @@ pub(crate) async fn finished_thread(address: SocketAddr) -> anyhow::Result<Strin
 
 /// Dispatches a prompt and gives the thread's id.
 pub(crate) async fn dispatch(client: &mut Client, prompt: &str) -> anyhow::Result<String> {
-    let call = Call::tool("t3_dispatch", &json!({"prompt": prompt, "machine": "sim", "project": "t3-smoke"}));
+    let call = Call::tool(
+        "t3_dispatch",
+        &json!({"prompt": prompt, "machine": "sim", "project": "t3-smoke"}),
+    );
     let answer: Value = client.call(&call).await?.content()?;
-    let id = answer["thread_id"].as_str().ok_or_else(|| anyhow::anyhow!("no thread_id in {answer}"))?;
+    let id = answer["thread_id"]
+        .as_str()
+        .ok_or_else(|| anyhow::anyhow!("no thread_id in {answer}"))?;
     Ok(id.to_owned())
 }
 
@@ -91,13 +96,16 @@ pub(crate) async fn mirrored(address: SocketAddr, count: usize) -> anyhow::Resul
     let begun = Instant::now();
     loop {
         let projects = client.call(&call).await?.content()?;
-        let threads: u64 = projects["projects"]
-            .as_array()
-            .map_or(0, |all| all.iter().filter_map(|project| project["threads"].as_u64()).sum());
+        let threads: u64 = projects["projects"].as_array().map_or(0, |all| {
+            all.iter().filter_map(|project| project["threads"].as_u64()).sum()
+        });
         if threads >= count as u64 {
             return Ok(());
         }
-        anyhow::ensure!(begun.elapsed() < Duration::from_secs(30), "only {threads} of {count} threads came");
+        anyhow::ensure!(
+            begun.elapsed() < Duration::from_secs(30),
+            "only {threads} of {count} threads came"
+        );
         tokio::task::yield_now().await;
     }
 }

@@ -28,7 +28,9 @@ pub(crate) async fn many_waits(ends: usize) -> anyhow::Result<()> {
         let address = gateway.address;
         waits.spawn(async move {
             let mut client = Client::connect(address, TOKEN).await?;
-            client.call(&Call::tool("t3_wait", &json!({"thread_id": thread, "timeout": 3_600}))).await
+            client
+                .call(&Call::tool("t3_wait", &json!({"thread_id": thread, "timeout": 3_600})))
+                .await
         });
     }
     settled(&gateway).await?;
@@ -41,7 +43,9 @@ pub(crate) async fn many_waits(ends: usize) -> anyhow::Result<()> {
     for _ in 0..ends {
         let thread = dispatch(&mut client, "sleep 1").await?;
         tap.watch(&thread);
-        let answer = client.call(&Call::tool("t3_wait", &json!({"thread_id": thread, "timeout": 30}))).await?;
+        let answer = client
+            .call(&Call::tool("t3_wait", &json!({"thread_id": thread, "timeout": 30})))
+            .await?;
         let view = answer.content()?;
         anyhow::ensure!(view["state"] == "completed", "the run did not complete: {view}");
         let seen = tap.seen(&thread);
@@ -51,7 +55,10 @@ pub(crate) async fn many_waits(ends: usize) -> anyhow::Result<()> {
         whole.add(answer.first_byte.saturating_duration_since(shell));
         own.add((read - shell) + answer.first_byte.saturating_duration_since(answered));
     }
-    anyhow::ensure!(waits.len() == OPEN_WAITS && waits.try_join_next().is_none(), "a wait ended on its own");
+    anyhow::ensure!(
+        waits.len() == OPEN_WAITS && waits.try_join_next().is_none(),
+        "a wait ended on its own"
+    );
     println!(
         "| from the shell frame to the first byte of the wait's answer, {OPEN_WAITS} waits open, {ends} ends | p50 {:.1} ms, p99 {:.1} ms |",
         whole.percentile(50),
