@@ -1,6 +1,6 @@
 //! What the operator decided: `t3code.toml`, the environment and the flags, made into one validated [`Config`].
 //!
-//! The table in [`settings`] names every setting once; help, README and tests read it. [`load`] finds the files, lays defaults, file,
+//! The table in [`settings`] names every setting once; help, README and tests read it. [`load()`] finds the files, lays defaults, file,
 //! environment and flags over each other and validates the whole; each error is a sentence that names the place and how to mend it.
 //! Nothing here talks to a machine, and no token is ever read from a config file, logged or put into an error. Called by `cli`; everything
 //! above reads the structs.

@@ -234,14 +234,21 @@ impl Fleet {
 
     /// Finds a thread by id: in the mirrors, else among machines that show their first snapshot within [`FIRST_SNAPSHOT`], else by
     /// asking T3 itself (a deleted thread, or one that the stream has not shown yet). The first machine that has it answers for all.
-    pub async fn find_thread(&self, limits: &Limits, id: &ThreadId) -> Result<Found, FleetError> {
+    /// Where the caller named a machine, only that one is asked: what is wrong with the others is not its concern.
+    pub async fn find_thread(
+        &self,
+        limits: &Limits,
+        machine: Option<&str>,
+        id: &ThreadId,
+    ) -> Result<Found, FleetError> {
         if let Some(found) = self.visible(limits).find_map(|member| in_mirror(member, limits, id)) {
             return Ok(found);
         }
-        let mut searches: FuturesUnordered<_> = self
-            .visible(limits)
-            .map(|member| self.search(member, limits, id))
-            .collect();
+        let asked = match machine {
+            Some(name) => vec![self.member(limits, name)?],
+            None => self.visible(limits).cloned().collect(),
+        };
+        let mut searches: FuturesUnordered<_> = asked.iter().map(|member| self.search(member, limits, id)).collect();
         let mut missing: Option<FleetError> = None;
         while let Some(searched) = searches.next().await {
             match searched {

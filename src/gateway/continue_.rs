@@ -47,7 +47,7 @@ impl Gateway {
         work: &mut Work<'_>,
     ) -> Result<DispatchAnswer, ToolError> {
         only_for_new_threads(args)?;
-        let found = self.find_thread(caller, thread_id).await?;
+        let found = self.find_thread_on(caller, args.machine.as_deref(), thread_id).await?;
         if let Some(machine) = args.machine.as_deref().filter(|name| *name != found.member.name()) {
             return Err(ToolError::new(
                 ErrorCode::InvalidRequest,

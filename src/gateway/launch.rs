@@ -57,7 +57,8 @@ impl Gateway {
         let intent = work.receipt.intent(member.name());
         let id = intent.thread();
         if let Outcome::Started { .. } = work.progress.outcome {
-            return Ok(Some(self.fleet.find_thread(&caller.limits, &id).await?));
+            let found = self.fleet.find_thread(&caller.limits, Some(member.name()), &id).await?;
+            return Ok(Some(found));
         }
         if !work.may_be_there() {
             return Ok(None);

@@ -2,7 +2,7 @@
 //!
 //! From the outside in: Host and Origin (before anything is read), the bearer, the whole body, the session's owner, an early sign of life for
 //! long calls, then rmcp's service. Every refusal is JSON. `/healthz` stands outside of all checks and asks no machine. It knows no tool and
-//! decides nothing about threads. `cli` calls [`serve`].
+//! decides nothing about threads. `cli` calls [`serve()`].
 
 mod bearer;
 mod body;

@@ -1,8 +1,8 @@
 //! The thread lifecycle: a declared machine for runs, one for requests, and the fold that makes a thread's state of them.
 //!
 //! Pure: no I/O, no clock. The enums and transition functions are generated from `schemas/lifecycle.toml`; this module adds the
-//! facts that go in ([`ThreadFacts`]), what they are observed as ([`observe`], [`observe_request`]), the status that comes out
-//! ([`fold`]), and the driver that tells each event once ([`Driver`]). It must never conclude an end from anything but facts of
+//! facts that go in ([`ThreadFacts`]), what they are observed as ([`observe()`], [`observe_request`]), the status that comes out
+//! ([`fold()`]), and the driver that tells each event once ([`Driver`]). It must never conclude an end from anything but facts of
 //! the run itself. `machine` fills the facts, `gateway` reads the status.
 
 mod driver;

@@ -123,7 +123,10 @@ impl HttpClient {
 
     /// `GET /.well-known/t3/environment`, which needs no credential.
     pub async fn descriptor(&self) -> Result<Descriptor, MachineError> {
-        let body = self.json(Method::GET, &[".well-known", "t3", "environment"]).await?;
+        let url = self.url(&[".well-known", "t3", "environment"]);
+        // Whoever answers there need not be T3: the token goes out only after this was read.
+        let body = self.fetch(Method::GET, &url, None).await;
+        let body = body.map_err(|refusal| refusal.into_error(&self.machine, url.path()))?;
         Descriptor::read(&self.machine, &body)
     }
 
@@ -165,7 +168,7 @@ impl HttpClient {
     /// `GET /api/orchestration/threads/:id/bounded`: the newest part of the thread; none where the server does not have this route.
     pub async fn thread_bounded(&self, id: &ThreadId) -> Result<Option<Bytes>, MachineError> {
         let path = ["api", "orchestration", "threads", segment(id)?, "bounded"];
-        match self.fetch(Method::GET, &self.url(&path)).await {
+        match self.fetch(Method::GET, &self.url(&path), self.token.as_ref()).await {
             Ok(body) => Ok(Some(body)),
             Err(Refusal::RouteAbsent | Refusal::Unavailable) => Ok(None),
             Err(Refusal::Error(error)) => Err(error),
@@ -196,17 +199,17 @@ impl HttpClient {
     /// The body of a route that every T3 of ours has.
     async fn json(&self, method: Method, path: &[&str]) -> Result<Bytes, MachineError> {
         let url = self.url(path);
-        let body = self.fetch(method, &url).await;
+        let body = self.fetch(method, &url, self.token.as_ref()).await;
         body.map_err(|refusal| refusal.into_error(&self.machine, url.path()))
     }
 
-    async fn fetch(&self, method: Method, url: &Url) -> Result<Bytes, Refusal> {
+    async fn fetch(&self, method: Method, url: &Url, token: Option<&SecretString>) -> Result<Bytes, Refusal> {
         let mut request = self
             .client
             .request(method, url.clone())
             .header(PROTOCOL_HEADER, SPOKEN)
             .header(header::ACCEPT, "application/json");
-        if let Some(token) = &self.token {
+        if let Some(token) = token {
             request = request.header(
                 header::AUTHORIZATION,
                 bearer(&self.machine, token).map_err(Refusal::Error)?,

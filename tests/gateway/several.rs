@@ -52,6 +52,22 @@ async fn a_machine_that_is_down_fails_no_call_about_others() {
         (error.code, error.extra["machine"].as_str()),
         (ErrorCode::MachineUnreachable, Some("away"))
     );
+    // On a machine that was named, what is wrong with another one is no answer.
+    let elsewhere = DispatchArgs {
+        machine: Some("mac".to_owned()),
+        ..more("unknown", "say two", WhenBusy::Reject)
+    };
+    let error = house.dispatch(elsewhere).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ThreadNotFound);
+    // What can be no id is asked of nobody.
+    for id in [String::new(), "  ".to_owned(), "x".repeat(2_000)] {
+        let args = ThreadArgs {
+            thread_id: id,
+            turns: None,
+        };
+        let error = house.gateway.thread(&caller(), args).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::InvalidRequest);
+    }
     let machines = house
         .gateway
         .machines(&caller(), MachinesArgs::default())

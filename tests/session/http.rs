@@ -207,8 +207,15 @@ async fn every_request_carries_the_bearer_and_the_protocol_and_each_id_is_one_se
     assert_eq!(http.thread_bounded(&id).await.unwrap().unwrap(), "{}");
     assert_eq!(http.shell().await.unwrap(), "{}");
     http.ticket().await.unwrap_err();
+    // Who answers at the url may not be T3 at all: the descriptor is asked for without the token.
+    http.descriptor().await.unwrap_err();
 
-    let seen = seen.lock().unwrap();
+    let mut seen = seen.lock().unwrap();
+    let (path, auth, protocol) = seen.pop().unwrap();
+    assert_eq!(
+        (path.as_str(), auth, protocol.as_deref()),
+        ("GET /.well-known/t3/environment", None, Some("2"))
+    );
     let lines: Vec<_> = seen.iter().map(|(line, ..)| line.as_str()).collect();
     assert_eq!(
         lines,

@@ -61,6 +61,21 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
         Some(days) => Check::good(name, format!("the token is accepted, for {days} more days")),
         None => Check::good(name, "the token is accepted"),
     });
+    if !status.unknown_words.is_empty() {
+        // No fault of this machine, and nothing is lost by it: an unknown run status counts as running.
+        let words = status
+            .unknown_words
+            .iter()
+            .map(|(word, times)| format!("{word} ({times} times)"));
+        let words: Vec<String> = words.collect();
+        checks.push(Check::good(
+            name,
+            format!(
+                "it is newer than this program knows; update t3code-mcp to have these understood: {}",
+                words.join(", ")
+            ),
+        ));
+    }
     checks
 }
 
