@@ -348,6 +348,8 @@ fn unknown_words(dialect: &dyn Dialect, item: &StreamItem) -> Vec<String> {
             dialect.unknown_words_of_row(row)
         }
         StreamItem::Archive(ArchiveItem::Snapshot { threads, .. }) => of_rows(threads),
+        // The shell's own marker, should a server send it here too: no word that we do not know.
+        StreamItem::Archive(ArchiveItem::Unknown { kind }) if kind == "synchronized" => Vec::new(),
         StreamItem::Shell(ShellItem::Unknown { kind }) | StreamItem::Archive(ArchiveItem::Unknown { kind }) => {
             vec![format!("stream item `{kind}`")]
         }

@@ -133,7 +133,8 @@ impl ShellStream {
         if let Some(after) = resumes.filter(|_| !archive) {
             replay(model, after, &mut ready);
         }
-        if ask.marker {
+        // The archive's stream has no marker to ask for: none was recorded, and its payload has no field for it.
+        if ask.marker && !archive {
             ready.push_back(synchronized());
         }
         let told = model.head();
