@@ -8,8 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use axum::extract::{ConnectInfo, Request, State};
-use axum::middleware::Next;
+use axum::extract::{ConnectInfo, Request};
 use axum::response::Response;
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -27,11 +26,10 @@ use crate::mcp::Client;
 type Known = ([u8; 32], Arc<Client>);
 
 /// All bearers and who is behind each.
-#[derive(Clone)]
 pub(super) struct Bearers {
     /// None: everyone is the default client.
     known: Option<Arc<[Known]>>,
-    failures: Arc<Mutex<Failures>>,
+    failures: Mutex<Failures>,
 }
 
 impl Bearers {
@@ -47,7 +45,7 @@ impl Bearers {
         };
         Self {
             known,
-            failures: Arc::default(),
+            failures: Mutex::default(),
         }
     }
 
@@ -64,18 +62,21 @@ impl Bearers {
     }
 }
 
-pub(super) async fn layer(State(bearers): State<Bearers>, mut request: Request, next: Next) -> Response {
+pub(super) async fn pass<F>(bearers: &Bearers, mut request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let client = if bearers.known.is_none() {
         Arc::new(Client::default())
     } else {
         let shown = shown(request.headers());
         match shown.and_then(|token| bearers.client(token)) {
             Some(client) => client,
-            None => return refused(&bearers, &request, shown.is_some()),
+            None => return refused(bearers, &request, shown.is_some()),
         }
     };
     request.extensions_mut().insert(client);
-    next.run(request).await
+    next(request).await
 }
 
 fn refused(bearers: &Bearers, request: &Request, token_shown: bool) -> Response {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
@@ -25,7 +24,10 @@ const MAX_BODY_TIME: Duration = Duration::from_mins(1);
 #[derive(Clone, Debug)]
 pub(super) struct WholeBody(pub(super) Bytes);
 
-pub(super) async fn layer(request: Request, next: Next) -> Response {
+pub(super) async fn pass<F>(request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     if announced(request.headers()).is_some_and(|length| length > MAX_BODY_BYTES) {
         return too_large();
     }
@@ -46,7 +48,7 @@ pub(super) async fn layer(request: Request, next: Next) -> Response {
         }
     };
     parts.extensions.insert(WholeBody(body.clone()));
-    next.run(Request::from_parts(parts, Body::from(body))).await
+    next(Request::from_parts(parts, Body::from(body))).await
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {

@@ -9,8 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
@@ -34,12 +33,15 @@ const INTERNAL_ERROR: i32 = -32603;
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-pub(super) async fn layer(State(patience): State<Patience>, mut request: Request, next: Next) -> Response {
+pub(super) async fn pass<F>(patience: Patience, mut request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response> + Send + 'static,
+{
     let body = request.extensions_mut().remove::<WholeBody>();
     if request.method() != Method::POST {
-        return next.run(request).await;
+        return next(request).await;
     }
-    let mut answer: Answer = Box::pin(next.run(request));
+    let mut answer: Answer = Box::pin(next(request));
     match timeout(patience.early_after, &mut answer).await {
         Ok(response) => response,
         Err(_) => early(answer, patience.comment_every, body),

@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
@@ -27,14 +26,17 @@ const SESSION_NOT_FOUND: i32 = -32001;
 
 const INVALID_REQUEST: i32 = -32600;
 
-pub(super) async fn layer(State(sessions): State<Arc<Sessions>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn pass<F>(sessions: &Sessions, mut request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let Some(session) = request.headers().get(SESSION) else {
-        return next.run(request).await;
+        return next(request).await;
     };
     // `initialize` opens a session, whatever the client still remembers of an older one.
     if has_no_sessions(request.headers()) || opens_session(&request) {
         request.headers_mut().remove(SESSION);
-        return next.run(request).await;
+        return next(request).await;
     }
     let client = request.extensions().get::<Arc<Client>>().cloned().unwrap_or_default();
     let session = session.to_str().unwrap_or_default();
@@ -60,7 +62,7 @@ pub(super) async fn layer(State(sessions): State<Arc<Sessions>>, mut request: Re
             "That stream is not kept any more. Repeat the call, or read the thread.",
         );
     }
-    next.run(request).await
+    next(request).await
 }
 
 fn has_no_sessions(headers: &HeaderMap) -> bool {

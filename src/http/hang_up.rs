@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::Method;
@@ -16,15 +15,18 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::mcp::{Fate, Reader};
 
-pub(super) async fn layer(mut request: Request, next: Next) -> Response {
+pub(super) async fn pass<F>(mut request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     // Other methods carry no call: what a resumed stream's reader does is seen where the stream is made.
     if request.method() != Method::POST {
-        return next.run(request).await;
+        return next(request).await;
     }
     let fate = Fate::default();
     let reader = fate.reader();
     request.extensions_mut().insert(fate);
-    let response = next.run(request).await;
+    let response = next(request).await;
     response.map(|body| Body::new(Heard { body, reader }))
 }
 

@@ -6,6 +6,7 @@
 
 mod bearer;
 mod body;
+mod door;
 mod early_sse;
 mod failures;
 mod gate;
@@ -19,7 +20,7 @@ mod settings;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{any, get};
 use axum::{Json, Router};
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::gateway::Gateway;
 use crate::mcp::Server;
 use crate::mcp::sessions::Sessions;
+use door::Door;
 use reply::refusal;
 
 pub use body::MAX_BODY_BYTES;
@@ -59,21 +61,19 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
     tokio::spawn(Arc::clone(&sessions).reap(stop.clone()));
     let cut = CancellationToken::new();
     let gateway = Arc::clone(server.gateway());
-    let mcp = StreamableHttpService::new(
-        move || Ok(server.clone()),
-        Arc::clone(&sessions),
-        mcp_config(&sessions, settings.patience, cut.clone()),
-    );
+    let door = Door {
+        bearers: bearer::Bearers::new(&settings),
+        sessions: Arc::clone(&sessions),
+        patience: settings.patience,
+        service: StreamableHttpService::new(
+            move || Ok(server.clone()),
+            Arc::clone(&sessions),
+            mcp_config(&sessions, settings.patience, cut.clone()),
+        ),
+    };
     let settings = Arc::new(settings);
     let guarded = Router::new()
-        .route_service(PATH, mcp)
-        // The last layer is the outermost.
-        .route_layer(from_fn_with_state(settings.patience, early_sse::layer))
-        .route_layer(from_fn_with_state(Arc::clone(&sessions), gate::layer))
-        .route_layer(from_fn(body::layer))
-        .route_layer(from_fn(hang_up::layer))
-        .route_layer(from_fn(plain::layer))
-        .route_layer(from_fn_with_state(bearer::Bearers::new(&settings), bearer::layer))
+        .route(PATH, any(door::enter).with_state(Arc::new(door)))
         .route("/readyz", get(ready).with_state(stop.clone()).fallback(wrong_method))
         .fallback(any(not_found))
         .layer(from_fn_with_state(Arc::clone(&settings), guard::layer));

@@ -2,7 +2,6 @@
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
@@ -12,9 +11,12 @@ use super::reply::refusal;
 /// The most that is read of a refusal's text.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-pub(super) async fn layer(request: Request, next: Next) -> Response {
+pub(super) async fn pass<F>(request: Request, next: impl FnOnce(Request) -> F) -> Response
+where
+    F: Future<Output = Response>,
+{
     let deletes = request.method() == Method::DELETE;
-    let mut response = next.run(request).await;
+    let mut response = next(request).await;
     if deletes && response.status() == StatusCode::ACCEPTED {
         // The session is gone by now; the Python SDK warns about a mere "accepted".
         *response.status_mut() = StatusCode::NO_CONTENT;
