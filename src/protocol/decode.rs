@@ -1,7 +1,7 @@
 //! Reads JSON from T3 into a type, with errors that say where.
 
 use serde::de::{DeserializeOwned, DeserializeSeed};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use serde_path_to_error::{Deserializer, Track};
 
 /// JSON from T3 that is not what the contract says.
@@ -28,25 +28,22 @@ pub fn decode<T: DeserializeOwned>(text: &[u8]) -> Result<T, DecodeError> {
     Ok(value)
 }
 
-/// Reads a type from a JSON value.
-pub fn decode_value<T: DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
-    seed(std::marker::PhantomData::<T>, value).map_err(|(path, message)| failure::<T>(&path, &message))
-}
-
 /// The path of the whole.
 const WHOLE: &str = ".";
 /// An error that arose in fields that were kept back carries its own path in front, since nothing tracked it: `located`.
 const START: &str = "in `";
 const END: &str = "`: ";
 
-/// Reads a seed from a value: or where it failed, and why.
-pub(super) fn seed<'de, S: DeserializeSeed<'de>>(seed: S, value: Value) -> Result<S::Value, (String, String)> {
+/// Reads a seed from JSON text that was kept back: or where it failed, and why.
+pub(super) fn seed<'de, S: DeserializeSeed<'de>>(seed: S, text: &'de RawValue) -> Result<S::Value, (String, String)> {
+    let mut deserializer = serde_json::Deserializer::from_slice(text.get().as_bytes());
     let mut track = Track::new();
-    seed.deserialize(Deserializer::new(value, &mut track)).map_err(|error| {
-        let message = error.to_string();
-        let (path, message) = locate(&track.path().to_string(), &message);
-        (path, message.to_owned())
-    })
+    seed.deserialize(Deserializer::new(&mut deserializer, &mut track))
+        .map_err(|error| {
+            let message = error.to_string();
+            let (path, message) = locate(&track.path().to_string(), &message);
+            (path, message.to_owned())
+        })
 }
 
 /// A message that carries its path.

@@ -11,7 +11,7 @@ pub mod v2;
 mod words;
 
 pub use change::Change;
-pub use decode::{DecodeError, decode, decode_value};
+pub use decode::{DecodeError, decode};
 pub use ids::*;
 pub use modes::{InteractionMode, OptionValue, RuntimeMode};
 pub use untrusted::{Escaped, Untrusted, escape_json};

@@ -2,7 +2,8 @@
 //!
 //! serde's own tagged enums read the whole object into a buffer first, lose the path of an error in it, and have no way to tell
 //! an unknown tag from a known one with wrong content. Here only the fields before the tag are kept back (T3's stream items
-//! begin with it), and everything after it goes to the member as it comes.
+//! begin with it), and everything after it goes to the member as it comes. They are kept as text: read from a value tree, each type of the
+//! program would be there a second time.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +12,7 @@ use std::vec;
 use serde::de::value::StringDeserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::decode::{self, located};
 
@@ -58,20 +59,20 @@ impl<'de, T: Tagged<'de>> Visitor<'de> for Object<T> {
                     },
                 );
             }
-            before.push((key, map.next_value::<Value>()?));
+            before.push((key, map.next_value()?));
         }
         Err(A::Error::missing_field(T::TAG))
     }
 }
 
 /// The fields of a member: those that stood before the tag, then the rest.
-struct Fields<A> {
-    before: vec::IntoIter<(String, Value)>,
-    value: Option<(String, Value)>,
+struct Fields<'de, A> {
+    before: vec::IntoIter<(String, &'de RawValue)>,
+    value: Option<(String, &'de RawValue)>,
     rest: A,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'de, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
@@ -92,7 +93,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<A> {
     }
 }
 
-impl<'de, A: MapAccess<'de>> Deserializer<'de> for Fields<A> {
+impl<'de, A: MapAccess<'de>> Deserializer<'de> for Fields<'de, A> {
     type Error = A::Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, A::Error> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::protocol::decode_value;
+use crate::protocol::decode;
 use crate::protocol::rpc::{Cause, Exit};
 use crate::protocol::v2::{DispatchCommandResult, sent};
 
@@ -138,7 +138,7 @@ pub(crate) fn interrupted(fiber: u64) -> Exit {
 
 /// Reads a payload as the type that is generated from its schema.
 fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
-    decode_value(payload.clone()).map_err(|error| error.to_string())
+    decode(payload.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
 /// Calls a procedure. The payload is judged before the scope.

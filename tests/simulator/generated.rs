@@ -4,11 +4,16 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use t3code_mcp::protocol::{decode_value, v2};
+use t3code_mcp::protocol::{DecodeError, decode, v2};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
 use crate::client::{Http, Socket};
 use crate::rules::{create, rows_until, say};
+
+/// Reads a type from a JSON value.
+fn decode_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
+    decode(value.to_string().as_bytes())
+}
 
 /// An optional field may be left out or be null: the schemas make no difference.
 fn without_nulls(value: &mut Value) {
@@ -23,7 +28,7 @@ fn without_nulls(value: &mut Value) {
 }
 
 fn holds<T: DeserializeOwned + Serialize>(value: &Value) {
-    let read: T = decode_value(value.clone()).unwrap();
+    let read: T = decode_json(value.clone()).unwrap();
     let (mut sent, mut printed) = (value.clone(), serde_json::to_value(read).unwrap());
     without_nulls(&mut sent);
     without_nulls(&mut printed);
