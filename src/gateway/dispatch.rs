@@ -115,14 +115,41 @@ impl Gateway {
     pub async fn dispatch(self: &Arc<Self>, caller: &Caller, args: DispatchArgs) -> Result<DispatchAnswer, ToolError> {
         may_change(caller, "the dispatch")?;
         check(&args)?;
-        // Before anything is waited for, so that no caller can hang up without a receipt.
-        let (receipt, matched) = self
-            .receipts()
-            .claim(&call_of(caller, &args), Instant::now(), fresh_request)
-            .map_err(|_| other_arguments(&args))?;
         let (gateway, caller) = (Arc::clone(self), caller.clone());
-        self.in_own_task(async move { gateway.dispatch_by(&caller, &args, &receipt, matched).await })
-            .await
+        self.in_own_task(async move {
+            let (receipt, matched) = gateway.claim(&caller, &args).await?;
+            gateway.dispatch_by(&caller, &args, &receipt, matched).await
+        })
+        .await
+    }
+
+    /// The receipt of the earlier call that this one repeats, else a new one. Without a request id a call repeats an equal one whose answer
+    /// was lost, and whether it was may not be known yet: a client that hung up and calls again is here before its hang-up is noticed. So the
+    /// call waits for the end of the equal ones before it. Their answers do not depend on it.
+    async fn claim(&self, caller: &Caller, args: &DispatchArgs) -> Result<(Arc<Receipt>, Option<Matched>), ToolError> {
+        let call = call_of(caller, args);
+        let turn = if call.request_id.is_none() {
+            caller.delivery.ask_to_be_sure();
+            let turn = self.receipts().turn(&call);
+            Some(turn.lock_owned().await)
+        } else {
+            None
+        };
+        loop {
+            let undecided = {
+                let mut receipts = self.receipts();
+                match receipts.undecided(&call, Instant::now()) {
+                    Some(delivery) => delivery,
+                    None => {
+                        drop(turn);
+                        return receipts
+                            .claim(&call, Instant::now(), fresh_request)
+                            .map_err(|_| other_arguments(args));
+                    }
+                }
+            };
+            undecided.known().await;
+        }
     }
 
     async fn dispatch_by(

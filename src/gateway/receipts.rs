@@ -2,9 +2,10 @@
 //!
 //! A receipt belongs to one caller's intent. It is found again by its request id, or, where the caller gave none, by an equal call within
 //! [`IMPLICIT_WINDOW`] of one whose answer was lost. Kept in memory; that a request id holds for ever rests on the ids being derived and
-//! on T3's own receipts. Pure but for the lock that lets one call at a time work on a receipt.
+//! on T3's own receipts. Pure but for the locks that let one call at a time work on a receipt, or look for one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
@@ -105,9 +106,16 @@ impl Matched {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct OtherArguments;
 
+/// Held by the one of several equal calls that looks for its receipt.
+pub(super) type Turn = Arc<tokio::sync::Mutex<()>>;
+
 /// All receipts.
 #[derive(Debug)]
-pub(super) struct Receipts(Bounded<(String, String), Arc<Receipt>>);
+pub(super) struct Receipts {
+    kept: Bounded<(String, String), Arc<Receipt>>,
+    /// By client and arguments; those that nobody holds go when the next one is made.
+    turns: HashMap<(String, PayloadHash), Weak<tokio::sync::Mutex<()>>>,
+}
 
 /// A call that looks for its receipt.
 #[derive(Clone, Copy, Debug)]
@@ -120,7 +128,33 @@ pub(super) struct Call<'a> {
 
 impl Receipts {
     pub(super) fn new() -> Self {
-        Self(Bounded::new(KEPT))
+        Self {
+            kept: Bounded::new(KEPT),
+            turns: HashMap::new(),
+        }
+    }
+
+    /// Equal calls without a request id look for their receipts one after the other, in the order in which they came: each may be the
+    /// repetition of any before it.
+    pub(super) fn turn(&mut self, call: &Call<'_>) -> Turn {
+        let key = (call.client.to_owned(), call.hash);
+        if let Some(turn) = self.turns.get(&key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        self.turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Turn::default();
+        self.turns.insert(key, Arc::downgrade(&turn));
+        turn
+    }
+
+    /// The answer to an equal call of which it is not known yet whether it was lost: what this call means cannot be said before. None where
+    /// one is known to be lost, and for a call with a request id.
+    pub(super) fn undecided(&self, call: &Call<'_>, now: Instant) -> Option<Delivery> {
+        if call.request_id.is_some() || self.kept.values().any(|receipt| receipt.is_lost_call_of(call, now)) {
+            return None;
+        }
+        let mut equal = self.kept.values().filter(|receipt| receipt.is_equal_to(call));
+        equal.find_map(|receipt| receipt.undecided())
     }
 
     /// The receipt of the earlier call that this one repeats, else a new one. To be called before anything is waited for: whoever hangs
@@ -133,14 +167,14 @@ impl Receipts {
     ) -> Result<(Arc<Receipt>, Option<Matched>), OtherArguments> {
         let request = match call.request_id {
             Some(id) => {
-                match self.0.get(&(call.client.to_owned(), id.to_owned())) {
+                match self.kept.get(&(call.client.to_owned(), id.to_owned())) {
                     Some(receipt) if receipt.hash != call.hash => return Err(OtherArguments),
                     Some(receipt) => return Ok((Arc::clone(receipt), Some(Matched::RequestId))),
                     None => {}
                 }
                 id.to_owned()
             }
-            None => match self.0.values().find(|receipt| receipt.is_lost_call_of(call, now)) {
+            None => match self.kept.values().find(|receipt| receipt.is_lost_call_of(call, now)) {
                 Some(receipt) => return Ok((Arc::clone(receipt), Some(Matched::Implicit))),
                 None => fresh(),
             },
@@ -157,7 +191,7 @@ impl Receipts {
             progress: tokio::sync::Mutex::default(),
         });
         let key = (call.client.to_owned(), request);
-        self.0
+        self.kept
             .insert(key, Arc::clone(&receipt), |old| old.progress.try_lock().is_ok());
         Ok((receipt, None))
     }
@@ -167,7 +201,7 @@ impl Receipts {
     pub(super) fn forget_unsent(&mut self, receipt: &Arc<Receipt>) {
         // The map's and the caller's own; no more can come up while the map is locked.
         if Arc::strong_count(receipt) <= 2 && receipt.progress.try_lock().is_ok_and(|progress| !progress.sent) {
-            self.0.remove(&(receipt.client.clone(), receipt.request.clone()));
+            self.kept.remove(&(receipt.client.clone(), receipt.request.clone()));
         }
     }
 }
@@ -197,7 +231,17 @@ impl Receipt {
     }
 
     fn is_lost_call_of(&self, call: &Call<'_>, now: Instant) -> bool {
-        self.client == call.client && !self.explicit && self.hash == call.hash && self.is_lost(now)
+        self.is_equal_to(call) && self.is_lost(now)
+    }
+
+    fn is_equal_to(&self, call: &Call<'_>) -> bool {
+        self.client == call.client && !self.explicit && self.hash == call.hash
+    }
+
+    fn undecided(&self) -> Option<Delivery> {
+        let loss = self.loss();
+        let waits = loss.delivery.is_reported() && loss.delivery.state().is_none();
+        waits.then(|| loss.delivery.clone())
     }
 
     fn is_lost(&self, now: Instant) -> bool {

@@ -12,6 +12,8 @@ mod failures;
 mod gate;
 mod guard;
 mod hang_up;
+mod head_clock;
+mod line;
 mod plain;
 mod reply;
 mod serve;
@@ -37,7 +39,7 @@ use reply::refusal;
 
 pub use body::MAX_BODY_BYTES;
 pub use serve::{ServeError, serve, serve_endpoint};
-pub use settings::{Access, HttpSettings, Patience};
+pub use settings::{Access, Connections, HttpSettings, Patience};
 
 /// The path of the endpoint.
 pub const PATH: &str = "/mcp";
@@ -53,6 +55,8 @@ pub struct Endpoint {
     pub gateway: Arc<Gateway>,
     /// Cuts what is still open; for the end of a graceful stop.
     pub cut: CancellationToken,
+    /// What connections may take.
+    pub connections: Connections,
 }
 
 /// The endpoint. Its sessions are looked after until `stop` is cancelled.
@@ -71,6 +75,7 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
             mcp_config(&sessions, settings.patience, cut.clone()),
         ),
     };
+    let connections = settings.connections;
     let settings = Arc::new(settings);
     let guarded = Router::new()
         .route(PATH, any(door::enter).with_state(Arc::new(door)))
@@ -88,6 +93,7 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
         sessions,
         gateway,
         cut,
+        connections,
     }
 }
 

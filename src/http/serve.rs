@@ -1,15 +1,30 @@
 //! Serves the endpoint on a listener, and stops in order: open waits are answered, not cut.
+//!
+//! The number of connections and the time of a request's head are bounded, and a failing `accept` is waited out: nobody can wear the
+//! process out by opening connections, with or without a bearer.
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use axum::Router;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use super::head_clock::HeadClock;
+use super::line::{Line, Socket};
+use super::settings::Connections;
 use super::{Endpoint, HttpSettings, endpoint};
 use crate::mcp::Server;
 
@@ -25,6 +40,20 @@ const SETTLE_WITHIN: Duration = Duration::from_secs(3);
 /// How often streams that clients hold open are closed while stopping: new ones may come by open connections.
 const CLOSE_EVERY: Duration = Duration::from_millis(100);
 
+/// How long no connection is accepted after the system could not give one, as when too many files are open.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Connections beyond the bound that are told so at the same time; more are closed without a word.
+const MAX_TURNED_AWAY: usize = 64;
+
+/// How long one of them may take to read it.
+const TURNED_AWAY_WITHIN: Duration = Duration::from_secs(1);
+
+/// The largest head of a request. Clients send some hundred bytes.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 5\r\nconnection: close\r\ncontent-length: 115\r\n\r\n{\"error\":\"too_many_connections\",\"message\":\"Too many connections are open. Close those that are not needed, or wait.\"}";
+
 /// Both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {
@@ -33,34 +62,132 @@ pub(super) struct Connection {
     pub(super) local: Option<SocketAddr>,
 }
 
-/// A listener whose sockets are set up as they come in. (axum's own tap cannot tell a connection's local address.)
-struct Tcp(TcpListener);
+/// Where connections come from.
+trait Accept {
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)>;
+}
 
-impl Listener for Tcp {
-    type Io = TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (TcpStream, SocketAddr) {
-        // axum's own, which waits out errors such as too many open files.
-        let (stream, peer) = Listener::accept(&mut self.0).await;
-        // Without it an answer waits 40 ms for the client's delayed acknowledgement.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "TCP_NODELAY could not be set");
-        }
-        (stream, peer)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+impl Accept for TcpListener {
+    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        Self::accept(self).await
     }
 }
 
-impl Connected<IncomingStream<'_, Tcp>> for Connection {
-    fn connect_info(stream: IncomingStream<'_, Tcp>) -> Self {
-        Self {
-            peer: *stream.remote_addr(),
-            local: stream.io().local_addr().ok(),
+/// The next connection; errors are waited out.
+async fn next_connection(listener: &mut impl Accept) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // Without it an answer waits 40 ms for the client's delayed acknowledgement.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "TCP_NODELAY could not be set");
+                }
+                return (stream, peer);
+            }
+            // The client's own: it left before its turn.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionAborted
+                        | io::ErrorKind::ConnectionReset
+                        | io::ErrorKind::ConnectionRefused
+                ) => {}
+            Err(error) => {
+                tracing::error!(%error, "no connection can be accepted; trying again in a second");
+                tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+            }
         }
+    }
+}
+
+/// The connections of one listener.
+struct Accepting {
+    router: Router,
+    limits: Connections,
+    room: Arc<Semaphore>,
+    turned_away: Arc<Semaphore>,
+    open: TaskTracker,
+    /// No new requests.
+    stop: CancellationToken,
+    /// No connections.
+    end: CancellationToken,
+}
+
+impl Accepting {
+    /// Accepts until `stop` is cancelled.
+    async fn run(&self, mut listener: impl Accept) {
+        loop {
+            let (stream, peer) = tokio::select! {
+                next = next_connection(&mut listener) => next,
+                () = self.stop.cancelled() => return,
+            };
+            match Arc::clone(&self.room).try_acquire_owned() {
+                Ok(place) => self.open(stream, peer, place),
+                Err(_) => self.turn_away(stream),
+            }
+        }
+    }
+
+    fn open(&self, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
+        let connection = Connection {
+            peer,
+            local: stream.local_addr().ok(),
+        };
+        let line = Line::new();
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(HeadClock {
+                line: Arc::clone(&line),
+                limits: self.limits,
+            })
+            .header_read_timeout(self.limits.head_within)
+            .max_header_size(MAX_HEAD_BYTES);
+        let io = TokioIo::new(Socket::new(stream, Arc::clone(&line)));
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(move |mut request: http::Request<Incoming>| {
+            line.handle_request();
+            request.extensions_mut().insert(ConnectInfo(connection));
+            request.extensions_mut().insert(Arc::clone(&line));
+            router.call(request)
+        });
+        let (stop, end) = (self.stop.clone(), self.end.clone());
+        self.open.spawn(async move {
+            let mut serving = std::pin::pin!(builder.serve_connection(io, service));
+            let ended = tokio::select! {
+                ended = serving.as_mut() => ended,
+                () = end.cancelled() => return,
+                () = stop.cancelled() => {
+                    serving.as_mut().graceful_shutdown();
+                    tokio::select! {
+                        ended = serving => ended,
+                        () = end.cancelled() => return,
+                    }
+                }
+            };
+            if let Err(error) = ended {
+                tracing::trace!(%peer, %error, "a connection broke");
+            }
+            drop(place);
+        });
+    }
+
+    fn turn_away(&self, mut stream: TcpStream) {
+        tracing::warn!(most = self.limits.most, "too many connections are open: another one is refused");
+        let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() else {
+            return;
+        };
+        self.open.spawn(async move {
+            let told = async {
+                stream.write_all(TOO_MANY).await?;
+                stream.shutdown().await?;
+                // Closing over what it has sent would reset the connection, and the answer with it.
+                let mut rest = [0; 1024];
+                while stream.read(&mut rest).await? > 0 {}
+                io::Result::Ok(())
+            };
+            let _ = timeout(TURNED_AWAY_WITHIN, told).await;
+            drop(place);
+        });
     }
 }
 
@@ -92,9 +219,25 @@ pub async fn serve_endpoint(
         sessions,
         gateway,
         cut,
+        connections,
     } = endpoint;
-    let service = router.into_make_service_with_connect_info::<Connection>();
-    let serving = axum::serve(Tcp(listener), service).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let end = CancellationToken::new();
+    let _ended = end.clone().drop_guard();
+    let accepting = Accepting {
+        // Made into a service once, not for every request.
+        router: router.with_state(()),
+        limits: connections,
+        room: Arc::new(Semaphore::new(connections.most)),
+        turned_away: Arc::new(Semaphore::new(MAX_TURNED_AWAY)),
+        open: TaskTracker::new(),
+        stop: stop.clone(),
+        end,
+    };
+    let serving = async {
+        accepting.run(listener).await;
+        accepting.open.close();
+        accepting.open.wait().await;
+    };
     let stopping = async {
         stop.cancelled().await;
         let stopped = Instant::now();
@@ -111,7 +254,7 @@ pub async fn serve_endpoint(
         sleep_until(stopped + CUT_AFTER + LINGER).await;
     };
     tokio::select! {
-        ended = serving.into_future() => ended?,
+        () = serving => {}
         () = stopping => tracing::warn!("some connections did not end in time and are cut"),
     }
     // Mutations outlive their requests, but not the process.
@@ -127,14 +270,48 @@ mod tests {
 
     use super::*;
 
+    /// Fails some times, as a system without file descriptors does.
+    struct Failing(TcpListener, Vec<io::Error>);
+
+    impl Accept for Failing {
+        async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+            match self.1.pop() {
+                Some(error) => Err(error),
+                None => self.0.accept().await,
+            }
+        }
+    }
+
     #[tokio::test]
     async fn accepted_sockets_send_without_delay() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut listener = Tcp(listener);
-        let client = tokio::spawn(TcpStream::connect(address));
-        let (accepted, _) = listener.accept().await;
+        let mut listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = tokio::spawn(TcpStream::connect(listener.local_addr().unwrap()));
+        let (accepted, _) = next_connection(&mut listener).await;
         assert!(accepted.nodelay().unwrap());
         client.await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_accept_that_fails_is_tried_again_after_a_pause() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = tokio::spawn(TcpStream::connect(listener.local_addr().unwrap()));
+        // EMFILE and ENFILE, and a client that left.
+        let errors = vec![
+            io::Error::from_raw_os_error(24),
+            io::ErrorKind::ConnectionAborted.into(),
+            io::Error::from_raw_os_error(23),
+        ];
+        let began = Instant::now();
+        next_connection(&mut Failing(listener, errors)).await;
+        assert_eq!(began.elapsed().as_secs(), 2 * ACCEPT_AGAIN_AFTER.as_secs());
+        client.await.unwrap().unwrap();
+    }
+
+    #[test]
+    fn the_refusal_of_a_connection_announces_its_length() {
+        let text = std::str::from_utf8(TOO_MANY).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())) || head.ends_with(&format!("content-length: {}", body.len())));
+        serde_json::from_str::<serde_json::Value>(body).unwrap();
     }
 }

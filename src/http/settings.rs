@@ -32,6 +32,30 @@ pub struct HttpSettings {
     pub patience: Patience,
     /// The clocks of sessions.
     pub sessions: SessionSettings,
+    /// How many connections there may be, and for how long they may say nothing.
+    pub connections: Connections,
+}
+
+/// What connections may take of the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    /// How many may be open at once. One beyond it is told so (503) and closed.
+    pub most: usize,
+    /// How long a request's head may take, from its first byte to its last; how long a new connection may say nothing at all.
+    pub head_within: Duration,
+    /// How long a connection that had a request may wait for its next one. Clients that keep connections drop an idle one sooner by
+    /// themselves (Go and reqwest after 90 s, others after seconds), so that none sends a call into one that closes at that moment.
+    pub idle_within: Duration,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            most: 4_096,
+            head_within: Duration::from_secs(30),
+            idle_within: Duration::from_mins(2),
+        }
+    }
 }
 
 /// The clocks of long calls.
@@ -61,6 +85,7 @@ impl HttpSettings {
             access,
             patience: Patience::default(),
             sessions: SessionSettings::default(),
+            connections: Connections::default(),
         }
     }
 

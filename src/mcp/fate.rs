@@ -17,12 +17,23 @@ pub struct Fate {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     lost: CancellationToken,
     written: CancellationToken,
     delivery: Delivery,
     state: Mutex<State>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            lost: CancellationToken::new(),
+            written: CancellationToken::new(),
+            delivery: Delivery::reported(),
+            state: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -133,6 +144,11 @@ pub struct Reader {
 }
 
 impl Reader {
+    /// Something rests on whether the answer was read: "written" is to be said only of one that the client had the time to read.
+    pub fn is_to_be_sure(&self) -> bool {
+        self.fate.inner.delivery.is_to_be_sure()
+    }
+
     /// The whole answer went out.
     pub fn finished(&mut self) {
         self.finished = true;

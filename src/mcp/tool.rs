@@ -112,7 +112,9 @@ async fn run<T: Tool>(gateway: &Arc<Gateway>, request: Request<'_>) -> CallToolR
     let cancelled = request.context.ct.clone();
     let parts = request.context.extensions.get::<Parts>();
     let fate = parts.and_then(|parts| parts.extensions.get::<Fate>()).cloned();
-    let delivery = fate.as_ref().map(|fate| fate.delivery().clone()).unwrap_or_default();
+    let delivery = fate
+        .as_ref()
+        .map_or_else(Delivery::reported, |fate| fate.delivery().clone());
 
     // The answer of a call that its client withdraws is lost from that moment, whatever the transport still does.
     let gone = async {
