@@ -7,6 +7,8 @@
     unreachable_pub
 )]
 
+#[path = "mcp/connections.rs"]
+mod connections;
 #[path = "mcp/endpoint.rs"]
 mod endpoint;
 #[path = "mcp/errors.rs"]

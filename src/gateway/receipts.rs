@@ -45,6 +45,7 @@ pub(super) struct Receipt {
     /// The caller named the request id.
     pub(super) explicit: bool,
     hash: PayloadHash,
+    claimed: Instant,
     loss: Mutex<Loss>,
     /// Held by the call that works on it: an equal call waits for what becomes of that one.
     pub(super) progress: tokio::sync::Mutex<Progress>,
@@ -150,7 +151,7 @@ impl Receipts {
     /// The answer to an equal call of which it is not known yet whether it was lost: what this call means cannot be said before. None where
     /// one is known to be lost, and for a call with a request id.
     pub(super) fn undecided(&self, call: &Call<'_>, now: Instant) -> Option<Delivery> {
-        if call.request_id.is_some() || self.kept.values().any(|receipt| receipt.is_lost_call_of(call, now)) {
+        if call.request_id.is_some() || self.repeated_by(call, now).is_some() {
             return None;
         }
         let mut equal = self.kept.values().filter(|receipt| receipt.is_equal_to(call));
@@ -174,7 +175,7 @@ impl Receipts {
                 }
                 id.to_owned()
             }
-            None => match self.kept.values().find(|receipt| receipt.is_lost_call_of(call, now)) {
+            None => match self.repeated_by(call, now) {
                 Some(receipt) => return Ok((Arc::clone(receipt), Some(Matched::Implicit))),
                 None => fresh(),
             },
@@ -184,6 +185,7 @@ impl Receipts {
             request: request.clone(),
             explicit: call.request_id.is_some(),
             hash: call.hash,
+            claimed: now,
             loss: Mutex::new(Loss {
                 delivery: call.delivery.clone(),
                 unsaid_since: None,
@@ -194,6 +196,17 @@ impl Receipts {
         self.kept
             .insert(key, Arc::clone(&receipt), |old| old.progress.try_lock().is_ok());
         Ok((receipt, None))
+    }
+
+    /// The equal call without a request id that this one repeats, or that repeats this one: of two calls the one that was given up can be the
+    /// later to get here.
+    fn repeated_by(&self, call: &Call<'_>, now: Instant) -> Option<&Arc<Receipt>> {
+        let gone = match call.delivery.state() {
+            Some(Delivered::Away(since) | Delivered::Lost(since)) => Some(since),
+            Some(Delivered::Answered) | None => None,
+        };
+        let mut equal = self.kept.values().filter(|receipt| receipt.is_equal_to(call));
+        equal.find(|receipt| receipt.is_lost(now) || gone.is_some_and(|gone| receipt.claimed >= gone))
     }
 
     /// A call that ended before anything was sent leaves nothing behind, unless an equal one waits for the receipt: its request id may be
@@ -228,10 +241,6 @@ impl Receipt {
             Outcome::NotStarted => None,
             Outcome::Unknown | Outcome::Started { .. } => Some(now),
         };
-    }
-
-    fn is_lost_call_of(&self, call: &Call<'_>, now: Instant) -> bool {
-        self.is_equal_to(call) && self.is_lost(now)
     }
 
     fn is_equal_to(&self, call: &Call<'_>) -> bool {

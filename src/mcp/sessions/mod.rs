@@ -187,7 +187,7 @@ impl Sessions {
             })
             .filter_map(|()| std::future::ready(None))
         };
-        let events = inner.map(move |event| {
+        let watched = inner.map(move |event| {
             if let Some(event_id) = &event.event_id {
                 shared.events.belongs(event_id, &call);
                 begun.get_or_init(|| event_id.clone());
@@ -195,11 +195,19 @@ impl Sessions {
                     shared.events.read_to_end(event_id);
                 }
             }
-            if let Some(request) = event.message.as_deref().and_then(answered) {
+            let request = event.message.as_deref().and_then(answered);
+            if let Some(request) = &request {
                 told.store(true, Ordering::Relaxed);
-                shared.done(session, &request);
+                shared.done(session, request);
             }
-            event
+            (event, request.is_some())
+        });
+        // Nothing follows a result. That the stream ends with it, and not when its worker has cleared up, brings both to the client at once:
+        // many clients close their connection as soon as they have the result.
+        let events = stream::unfold(Some(Box::pin(watched)), async |watched| {
+            let mut watched = watched?;
+            let (event, is_last) = watched.next().await?;
+            Some((event, (!is_last).then_some(watched)))
         });
         Box::pin(events.chain(ended))
     }
