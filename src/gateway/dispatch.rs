@@ -197,6 +197,7 @@ impl Gateway {
         notes: &mut Vec<String>,
     ) -> Result<DispatchAnswer, ToolError> {
         let message = work.message(found);
+        self.saw(found);
         let previous = self
             .memory
             .remember(&caller.client, &key(found), message.clone(), caller.origin.as_deref());

@@ -1,11 +1,11 @@
 //! What the gateway remembers between calls, in memory and bounded: which run a client dispatched last to a thread, which conversation a
-//! thread belongs to, and since when a run has been finishing.
+//! thread belongs to, where a thread is, and since when a run has been finishing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::gateway::bounded::Bounded;
-use crate::protocol::{MessageId, RunId, ThreadId};
+use crate::protocol::{MessageId, ProjectId, RunId, ThreadId};
 
 /// How many threads are remembered.
 const KEPT: usize = 10_000;
@@ -30,6 +30,7 @@ struct Inner {
     dispatched: Bounded<(String, ThreadKey), Dispatched>,
     origins: Bounded<ThreadKey, Option<String>>,
     finishing: Bounded<(String, RunId), Instant>,
+    places: Bounded<ThreadId, (String, ProjectId)>,
 }
 
 impl Memory {
@@ -38,6 +39,7 @@ impl Memory {
             dispatched: Bounded::new(KEPT),
             origins: Bounded::new(KEPT),
             finishing: Bounded::new(KEPT),
+            places: Bounded::new(KEPT),
         }))
     }
 
@@ -76,6 +78,21 @@ impl Memory {
         {
             dispatched.told = true;
         }
+    }
+
+    /// The thread was seen on that machine, in that project.
+    pub(super) fn saw(&self, thread: &ThreadId, machine: &str, project: &ProjectId) {
+        let mut inner = self.inner();
+        let known = inner.places.get(thread);
+        if known.is_none_or(|(on, of)| on != machine || of != project) {
+            let place = (machine.to_owned(), project.clone());
+            inner.places.insert(thread.clone(), place, |_| true);
+        }
+    }
+
+    /// The machine and project that the thread was last seen in.
+    pub(super) fn place(&self, thread: &ThreadId) -> Option<(String, ProjectId)> {
+        self.inner().places.get(thread).cloned()
     }
 
     /// Since when the run has been seen finishing.

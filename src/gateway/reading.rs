@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use crate::fleet::{Found, Member};
+use crate::fleet::{FleetError, Found, Member};
 use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::standing::Standing;
 use crate::gateway::{Caller, Gateway};
@@ -38,7 +38,34 @@ impl Gateway {
             .hint("Pass a thread_id as t3_dispatch gave it."));
         }
         let id = ThreadId(id.to_owned());
-        Ok(self.fleet.find_thread(&caller.limits, machine, &id).await?)
+        match self.fleet.find_thread(&caller.limits, machine, &id).await {
+            Ok(found) => {
+                self.saw(&found);
+                Ok(found)
+            }
+            // Its machine is away and shows it no more, or not yet: it is still there for what can wait.
+            Err(FleetError::Unreachable { machine: silent, error }) => {
+                let seen = self.seen(caller, &id, |member| member.name() == silent || member.away().is_some());
+                let named = |found: &Found| machine.is_none_or(|machine| machine == found.member.name());
+                seen.filter(named)
+                    .ok_or_else(|| FleetError::Unreachable { machine: silent, error }.into())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The thread is there: from now on it is known even while its machine is away.
+    pub(super) fn saw(&self, found: &Found) {
+        self.memory.saw(&found.id, found.member.name(), &found.project.id);
+    }
+
+    /// A thread that was seen before on a machine that does not answer now, if it exists for the caller.
+    fn seen(&self, caller: &Caller, id: &ThreadId, is_silent: impl Fn(&Member) -> bool) -> Option<Found> {
+        let (machine, project) = self.memory.place(id)?;
+        let member = self.fleet.member(&caller.limits, &machine).ok()?;
+        let project = member.project(&caller.limits, &project)?;
+        let id = id.clone();
+        is_silent(&member).then_some(Found { member, project, id })
     }
 
     /// Its content.

@@ -47,6 +47,8 @@ pub(super) struct Watched<'a> {
     /// It was looked at once, whatever that showed.
     looked: bool,
     unlooked: &'a AtomicUsize,
+    /// Since when the machine has answered no look, where its connection does not show that it is away.
+    silent_since: Option<Timestamp>,
     /// A look is owed: the row changed since the last one, or none was made.
     owed: bool,
 }
@@ -79,6 +81,7 @@ impl<'a> Watched<'a> {
             waits_for: For::default(),
             looked: false,
             unlooked,
+            silent_since: None,
             owed: true,
         }
     }
@@ -101,7 +104,12 @@ impl<'a> Watched<'a> {
             }
             // Marked before the read: a change during it wakes again.
             self.changes.mark_unchanged();
+            let asked = Timestamp::now();
             let seen = self.look().await;
+            match &seen {
+                Err(error) if is_away(error) => _ = self.silent_since.get_or_insert(asked),
+                Ok(_) | Err(_) => self.silent_since = None,
+            }
             if !self.looked {
                 self.looked = true;
                 self.unlooked.fetch_sub(1, Ordering::Relaxed);
@@ -141,7 +149,7 @@ impl<'a> Watched<'a> {
             turns: usize::try_from(thread::TURNS).unwrap_or(1),
             now: Timestamp::now(),
             ceiling: member.rules.ceiling(&self.caller.limits),
-            unreachable_since: member.machine.status().unreachable_since,
+            unreachable_since: self.unreachable_since(),
             run: self.told_run(),
         };
         match (&self.last, self.row()) {
@@ -172,7 +180,7 @@ impl<'a> Watched<'a> {
         };
         let state = compose::state_of_row(&row);
         let ago = Timestamp::now().duration_since(row.updated_at).as_secs().max(0);
-        match self.found.member.machine.status().unreachable_since {
+        match self.unreachable_since() {
             Some(since) => format!("{} unreachable since {since}", self.found.member.name()),
             None => format!("{}, last activity {ago} s ago", state.as_str()),
         }
@@ -185,6 +193,11 @@ impl<'a> Watched<'a> {
                 .memory
                 .told(&self.caller.client, &key(&self.found), message);
         }
+    }
+
+    fn unreachable_since(&self) -> Option<Timestamp> {
+        let status = self.found.member.machine.status();
+        status.unreachable_since.or(self.silent_since)
     }
 
     fn told_run(&self) -> Option<&RunId> {

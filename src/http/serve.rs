@@ -172,7 +172,10 @@ impl Accepting {
     }
 
     fn turn_away(&self, mut stream: TcpStream) {
-        tracing::warn!(most = self.limits.most, "too many connections are open: another one is refused");
+        tracing::warn!(
+            most = self.limits.most,
+            "too many connections are open: another one is refused"
+        );
         let Ok(place) = Arc::clone(&self.turned_away).try_acquire_owned() else {
             return;
         };
@@ -311,7 +314,10 @@ mod tests {
     fn the_refusal_of_a_connection_announces_its_length() {
         let text = std::str::from_utf8(TOO_MANY).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(&format!("content-length: {}\r\n", body.len())) || head.ends_with(&format!("content-length: {}", body.len())));
+        assert!(
+            head.contains(&format!("content-length: {}\r\n", body.len()))
+                || head.ends_with(&format!("content-length: {}", body.len()))
+        );
         serde_json::from_str::<serde_json::Value>(body).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use t3code_mcp::gateway::{Caller, DispatchArgs, ErrorCode, MachinesArgs, WhenBusy};
+use t3code_mcp::gateway::{Caller, Delivery, DispatchArgs, ErrorCode, MachinesArgs, WhenBusy};
 use t3code_mcp::simulator::Simulator;
 
 use crate::support::*;
@@ -276,4 +276,61 @@ async fn a_request_id_that_started_nothing_may_be_used_with_arguments_that_were_
     };
     assert_eq!(code(house.dispatch(wrong).await), Some(ErrorCode::ModelUnavailable));
     assert!(house.dispatch(with_id("r", "say one")).await.is_ok());
+}
+
+/// A caller whose edge says what becomes of its answer.
+fn heard() -> Caller {
+    Caller {
+        delivery: Delivery::reported(),
+        ..caller()
+    }
+}
+
+#[tokio::test]
+async fn an_equal_call_waits_for_what_becomes_of_the_answer_before_it() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    for (n, lost) in [(1, true), (2, false)] {
+        let text = format!("say {n}");
+        let (first, second, third) = (heard(), heard(), heard());
+        let one = house.gateway.dispatch(&first, prompt(&text)).await.unwrap();
+        // Its answer is on its way, and two equal calls come.
+        let mut next = Box::pin(house.gateway.dispatch(&second, prompt(&text)));
+        let mut last = Box::pin(house.gateway.dispatch(&third, prompt(&text)));
+        tokio::select! {
+            biased;
+            said = &mut next => panic!("nothing was known yet: {said:?}"),
+            said = &mut last => panic!("nothing was known yet: {said:?}"),
+            // Long enough for a dispatch that waits for nothing.
+            other = house.dispatch(prompt("say other")) => other.unwrap(),
+        };
+        if lost {
+            first.delivery.lost()
+        } else {
+            first.delivery.answered()
+        }
+        let two = next.await.unwrap();
+        assert_eq!(
+            (two.existing, two.thread_id == one.thread_id),
+            (lost.then_some(true), lost)
+        );
+        second.delivery.answered();
+        assert_eq!(last.await.unwrap().existing, None);
+        third.delivery.answered();
+    }
+    // Once merged, once not; a third each time, and the two others.
+    assert_eq!(simulator.thread_count(), 2 + 3 + 2);
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_and_is_late_takes_the_place_of_its_repetition() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let (first, second) = (heard(), heard());
+    first.delivery.lost();
+    let two = house.gateway.dispatch(&second, prompt("say one")).await.unwrap();
+    second.delivery.answered();
+    let one = house.gateway.dispatch(&first, prompt("say one")).await.unwrap();
+    assert_eq!((one.existing, one.thread_id), (Some(true), two.thread_id));
+    assert_eq!(simulator.thread_count(), 1);
 }

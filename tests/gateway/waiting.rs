@@ -4,7 +4,10 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use t3code_mcp::gateway::{ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, Tick, Until, WaitArgs, WhenBusy};
+use serde_json::json;
+use t3code_mcp::gateway::{
+    ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, ProjectsArgs, Tick, Until, WaitArgs, WhenBusy,
+};
 
 use crate::support::*;
 
@@ -248,6 +251,85 @@ async fn a_wait_outlasts_a_machine_that_goes_away() {
         simulator.resume().await.unwrap();
     });
     assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
+}
+
+fn is_online(house: &House) -> bool {
+    let machines = house.gateway.machines(&caller(), MachinesArgs::default());
+    machines.unwrap().machines[0].online
+}
+
+#[tokio::test]
+async fn a_wait_begun_while_a_machine_hangs_goes_on_and_ends_when_it_is_back() {
+    let simulator = simulator().await;
+    let house = impatient(&simulator);
+    let started = house.start("sleep 2").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    // Nothing tells yet that it hangs.
+    simulator.faults().hang(true);
+    let unnoticed = house.wait(once(&started.thread_id)).await.unwrap();
+    assert!(unnoticed.still_running && unnoticed.timed_out, "{unnoticed:?}");
+    simulator.faults().drop_sockets();
+    eventually("the gateway notices", || !is_online(&house)).await;
+    let noticed = house.wait(once(&started.thread_id)).await.unwrap();
+    assert!(noticed.still_running && noticed.thread.unwrap().unreachable_since.is_some());
+    let (waited, ()) = tokio::join!(house.wait(wait_for(&started.thread_id)), async {
+        simulator.faults().hang(false);
+    });
+    assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
+}
+
+#[tokio::test]
+async fn a_thread_that_was_seen_is_waited_for_although_its_machine_no_longer_shows_it() {
+    let simulator = simulator().await;
+    let house = impatient(&simulator);
+    let started = house.start("sleep 2").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    let threads = async || {
+        let projects = house
+            .gateway
+            .projects(&caller(), ProjectsArgs::default())
+            .await
+            .unwrap();
+        projects.projects.iter().map(|project| project.threads).sum::<usize>()
+    };
+    assert_eq!(threads().await, 1);
+    simulator.faults().push_shell_item(json!({
+        "kind": "thread.removed", "sequence": simulator.head(), "location": "active", "threadId": started.thread_id,
+    }));
+    let gone = async {
+        while threads().await > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone)
+        .await
+        .expect("the mirror lets go of it");
+    simulator.faults().hang(true);
+    simulator.faults().drop_sockets();
+    eventually("the gateway notices", || !is_online(&house)).await;
+    let away = house.wait(once(&started.thread_id)).await.unwrap();
+    assert!(away.still_running && away.thread.unwrap().unreachable_since.is_some());
+    let unseen = house.wait(wait_for("unseen")).await.unwrap_err();
+    assert_eq!(unseen.code, ErrorCode::MachineUnreachable);
+    let (waited, ()) = tokio::join!(house.wait(wait_for(&started.thread_id)), async {
+        simulator.faults().hang(false);
+    });
+    assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
+}
+
+#[tokio::test]
+async fn a_thread_on_a_machine_that_was_never_reached_is_not_waited_for() {
+    let simulator = simulator().await;
+    simulator.faults().hang(true);
+    let house = house(&simulator);
+    // Far less patience than the wait's own 25 s: it fails when the first snapshot has not come.
+    let wait = house.wait(wait_for("some-thread"));
+    let error = tokio::time::timeout(Duration::from_secs(15), wait)
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::MachineUnreachable);
+    assert!(error.message.contains("mac"), "{error}");
 }
 
 #[tokio::test]

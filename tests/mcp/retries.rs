@@ -11,7 +11,9 @@ use t3code_mcp::simulator::Simulator;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{ALICE, Running, delivered, first_bytes, result, seen, settings, simulator, start, start_over, until};
+use crate::support::{
+    ALICE, Running, delivered, first_bytes, result, seen, settings, simulator, start, start_over, until,
+};
 
 #[tokio::test]
 async fn a_dispatch_sent_again_over_a_new_connection_starts_nothing_twice() {
