@@ -57,6 +57,8 @@ struct Loss {
     delivery: Delivery,
     /// When a call ended without being able to say what became of the work.
     unsaid_since: Option<Instant>,
+    /// What becomes of the answer to the repetition that is at work.
+    repetition: Option<Delivery>,
 }
 
 /// How far the work got.
@@ -176,7 +178,10 @@ impl Receipts {
                 id.to_owned()
             }
             None => match self.repeated_by(call, now) {
-                Some(receipt) => return Ok((Arc::clone(receipt), Some(Matched::Implicit))),
+                Some(receipt) => {
+                    receipt.handle_repetition(call.delivery);
+                    return Ok((Arc::clone(receipt), Some(Matched::Implicit)));
+                }
                 None => fresh(),
             },
         };
@@ -189,6 +194,7 @@ impl Receipts {
             loss: Mutex::new(Loss {
                 delivery: call.delivery.clone(),
                 unsaid_since: None,
+                repetition: None,
             }),
             progress: tokio::sync::Mutex::default(),
         });
@@ -233,6 +239,7 @@ impl Receipt {
     /// leaves it to be found, whether its failure was delivered or not.
     pub(super) fn handle_end(&self, good: bool, outcome: &Outcome, delivery: &Delivery, now: Instant) {
         let mut loss = self.loss();
+        loss.repetition = None;
         if good {
             loss.delivery = delivery.clone();
         }
@@ -249,12 +256,19 @@ impl Receipt {
 
     fn undecided(&self) -> Option<Delivery> {
         let loss = self.loss();
-        let waits = loss.delivery.is_reported() && loss.delivery.state().is_none();
-        waits.then(|| loss.delivery.clone())
+        let deliveries = loss.repetition.iter().chain([&loss.delivery]);
+        deliveries.into_iter().find(|delivery| is_open(delivery)).cloned()
+    }
+
+    fn handle_repetition(&self, delivery: &Delivery) {
+        self.loss().repetition = Some(delivery.clone());
     }
 
     fn is_lost(&self, now: Instant) -> bool {
         let loss = self.loss();
+        if loss.repetition.as_ref().is_some_and(is_open) {
+            return false;
+        }
         let since = match (loss.unsaid_since, loss.delivery.state()) {
             (Some(since), _) | (None, Some(Delivered::Away(since) | Delivered::Lost(since))) => since,
             (None, Some(Delivered::Answered) | None) => return false,
@@ -266,6 +280,11 @@ impl Receipt {
         // Nothing is half done under this lock.
         self.loss.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The edge will say what becomes of the answer, and has not yet.
+fn is_open(delivery: &Delivery) -> bool {
+    delivery.is_reported() && delivery.state().is_none()
 }
 
 #[cfg(test)]

@@ -282,7 +282,7 @@ async fn a_wait_begun_while_a_machine_hangs_goes_on_and_ends_when_it_is_back() {
 async fn a_thread_that_was_seen_is_waited_for_although_its_machine_no_longer_shows_it() {
     let simulator = simulator().await;
     let house = impatient(&simulator);
-    let started = house.start("sleep 2").await;
+    let started = house.start("sleep 3").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     let threads = async || {
         let projects = house
@@ -294,7 +294,7 @@ async fn a_thread_that_was_seen_is_waited_for_although_its_machine_no_longer_sho
     };
     assert_eq!(threads().await, 1);
     simulator.faults().push_shell_item(json!({
-        "kind": "thread.removed", "sequence": simulator.head(), "location": "active", "threadId": started.thread_id,
+        "kind": "thread.removed", "sequence": simulator.head() + 1, "location": "active", "threadId": started.thread_id,
     }));
     let gone = async {
         while threads().await > 0 {
