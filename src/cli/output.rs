@@ -16,6 +16,17 @@ pub(super) fn say(line: Arguments<'_>) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
+/// A line to stdout that the command is for: that it could not be written is a failure.
+pub(super) fn answer(line: Arguments<'_>) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::said(format!(
+            "the answer could not be written to stdout ({error}). Write it to another place"
+        ))),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// A line to stderr.
 pub(super) fn complain(line: Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -24,8 +35,7 @@ pub(super) fn complain(line: Arguments<'_>) {
 /// A value as JSON, safe for a terminal.
 pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::said)?;
-    say(format_args!("{}", escape_json(&text)));
-    Ok(())
+    answer(format_args!("{}", escape_json(&text)))
 }
 
 /// A value as one line of JSON, for a program that reads while we run.

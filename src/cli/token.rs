@@ -43,6 +43,5 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return output::json(&json!({"token": token.expose_secret(), "from": from}));
     }
-    output::say(format_args!("{}", token.expose_secret()));
-    Ok(())
+    output::answer(format_args!("{}", token.expose_secret()))
 }

@@ -35,13 +35,15 @@ pub(super) struct Tree {
 /// Reads a small text file, with an error that names it.
 pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     let broken = |problem: String| ConfigError::new(Place::WholeFile(path.to_owned()), problem);
-    let size = std::fs::metadata(path)
-        .map_err(|error| {
-            broken(format!(
-                "cannot be read ({error}). Name a file that is there and that you may read"
-            ))
-        })?
-        .len();
+    let kind = std::fs::metadata(path).map_err(|error| {
+        broken(format!(
+            "cannot be read ({error}). Name a file that is there and that you may read"
+        ))
+    })?;
+    if !kind.is_file() {
+        return Err(broken("is no regular file. Name a file that is one".to_owned()));
+    }
+    let size = kind.len();
     if size > LARGEST {
         return Err(broken(format!(
             "is {size} bytes long, and a config is at most {LARGEST}. Name another file"

@@ -10,7 +10,7 @@ use crate::fleet::Found;
 use crate::gateway::faults::one_of;
 use crate::gateway::reading::{deleted, may_change};
 use crate::gateway::standing::Standing;
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids, text};
 use crate::lifecycle::{Capability, Pending, RequestClass, ThreadState};
 use crate::machine::{Answer, Respond, RuntimeMode};
 use crate::protocol::RunId;
@@ -139,7 +139,7 @@ fn choose<'a>(standing: &'a Standing<'_>, found: &Found, args: &AnswerArgs) -> R
         return pending.iter().find(|request| request.id.0 == *id).ok_or_else(|| {
             ToolError::new(
                 ErrorCode::RequestNotFound,
-                format!("The thread {} has no pending request `{id}`.", found.id),
+                format!("The thread {} has no pending request `{}`.", found.id, text::quoted(id)),
             )
             .hint(one_of("Pending", &listed))
             .with("valid", ids)
@@ -230,9 +230,12 @@ fn checked(
         }
         let offered = compose::decisions_of(standing, request, ceiling);
         if !offered.contains(decision) {
-            return Err(invalid(format!("`{decision}` is no decision that may be taken here."))
-                .hint(one_of("Decisions", &offered))
-                .with("valid", offered));
+            return Err(invalid(format!(
+                "`{}` is no decision that may be taken here.",
+                text::quoted(decision)
+            ))
+            .hint(one_of("Decisions", &offered))
+            .with("valid", offered));
         }
         return Ok(Answer::Decision(decision.clone()));
     }

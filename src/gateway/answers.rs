@@ -3,16 +3,18 @@
 use serde_json::{Map, Value};
 
 use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::text;
 use crate::machine::Question;
 
 /// The answers as T3 wants them: question id to a text, or to a list of texts.
 pub(super) fn check(questions: &[Question], given: &Map<String, Value>) -> Result<Map<String, Value>, ToolError> {
     if let Some(unknown) = given.keys().find(|key| questions.iter().all(|q| q.id != **key)) {
-        return Err(
-            ToolError::new(ErrorCode::InvalidRequest, format!("There is no question `{unknown}`."))
-                .hint(format!("Answer by question id. {}", described(questions)))
-                .with("questions", ids(questions)),
-        );
+        return Err(ToolError::new(
+            ErrorCode::InvalidRequest,
+            format!("There is no question `{}`.", text::quoted(unknown)),
+        )
+        .hint(format!("Answer by question id. {}", described(questions)))
+        .with("questions", ids(questions)));
     }
     let mut answers = Map::new();
     let mut missing = Vec::new();

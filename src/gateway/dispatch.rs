@@ -344,7 +344,7 @@ pub(super) fn other_arguments(args: &DispatchArgs) -> ToolError {
         ErrorCode::InvalidRequest,
         format!(
             "The request_id `{}` was used before with other arguments; nothing was started.",
-            args.request_id.as_deref().unwrap_or_default()
+            text::quoted(args.request_id.as_deref().unwrap_or_default())
         ),
     )
     .hint("Repeat the first call exactly, or use another request_id for other work.")

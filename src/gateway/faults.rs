@@ -3,6 +3,7 @@
 
 use crate::fleet::FleetError;
 use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::text::quoted;
 use crate::machine::MachineError;
 
 impl ToolError {
@@ -31,7 +32,7 @@ impl ToolError {
             ),
             MachineError::Timeout(after) => (
                 ErrorCode::MachineUnreachable,
-                format!("{machine} did not answer within {} s.", after.as_secs_f64()),
+                format!("{machine} did not answer within {} s.", after.as_secs_f64().ceil()),
                 "Try again later; t3_machines shows how it is.",
             ),
             MachineError::AnswerLost { reason } => (
@@ -89,10 +90,11 @@ impl ToolError {
 impl From<FleetError> for ToolError {
     fn from(error: FleetError) -> Self {
         match error {
-            FleetError::UnknownMachine { name, valid } => {
-                Self::new(ErrorCode::UnknownMachine, format!("There is no machine `{name}`."))
-                    .listing("Machines", &valid)
-            }
+            FleetError::UnknownMachine { name, valid } => Self::new(
+                ErrorCode::UnknownMachine,
+                format!("There is no machine `{}`.", quoted(&name)),
+            )
+            .listing("Machines", &valid),
             FleetError::MachineNeeded { valid } if valid.is_empty() => Self::new(
                 ErrorCode::UnknownMachine,
                 "There is no machine that this client may use.",
@@ -116,7 +118,7 @@ impl From<FleetError> for ToolError {
             }
             FleetError::ProjectNotFound { name, machine, valid } => Self::new(
                 ErrorCode::ProjectNotFound,
-                format!("There is no project `{name}` on {machine}."),
+                format!("There is no project `{}` on {machine}.", quoted(&name)),
             )
             .listing("Projects", &valid)
             .with("machine", machine),
@@ -124,7 +126,10 @@ impl From<FleetError> for ToolError {
                 let listed: Vec<String> = candidates.iter().map(|(id, path)| format!("{id} ({path})")).collect();
                 Self::new(
                     ErrorCode::InvalidRequest,
-                    format!("Several projects have the title `{title}`: name one by its id or path."),
+                    format!(
+                        "Several projects have the title `{}`: name one by its id or path.",
+                        quoted(&title)
+                    ),
                 )
                 .hint(one_of("They are", &listed))
                 .with(
@@ -136,9 +141,11 @@ impl From<FleetError> for ToolError {
                         .collect::<Vec<String>>(),
                 )
             }
-            FleetError::ThreadNotFound { id } => {
-                Self::new(ErrorCode::ThreadNotFound, format!("There is no thread `{id}`.")).hint("Check the thread_id.")
-            }
+            FleetError::ThreadNotFound { id } => Self::new(
+                ErrorCode::ThreadNotFound,
+                format!("There is no thread `{}`.", quoted(&id.0)),
+            )
+            .hint("Check the thread_id."),
         }
     }
 }

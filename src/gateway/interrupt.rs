@@ -9,7 +9,7 @@ use crate::fleet::Found;
 use crate::gateway::reading::{deleted, may_change};
 use crate::gateway::standing::Standing;
 use crate::gateway::words::QueueAfter;
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids, text};
 use crate::lifecycle::{RunFacts, RunState, ThreadState};
 use crate::protocol::RunId;
 
@@ -123,7 +123,7 @@ fn choose<'a>(standing: &Standing<'a>, found: &Found, named: Option<&str>) -> Re
         let run = standing.run(&RunId(named.to_owned())).ok_or_else(|| {
             ToolError::new(
                 ErrorCode::InvalidRequest,
-                format!("The thread {} has no run `{named}`.", found.id),
+                format!("The thread {} has no run `{}`.", found.id, text::quoted(named)),
             )
             .hint("Leave run_id out to stop the active run; t3_thread shows the runs that wait.")
         })?;

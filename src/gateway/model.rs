@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::text;
 use crate::machine::{Model, ModelOption, ModelSelection, OptionValue, Provider};
 
 /// What is known when a model has to be chosen.
@@ -94,7 +95,7 @@ fn find<'a>(choice: &Choice<'a>, word: &str) -> Result<Pick<'a>, ToolError> {
     match having.as_slice() {
         [only] => Ok(*only),
         [] => Err(unavailable(
-            format!("{} has no ready model `{word}`.", choice.machine),
+            format!("{} has no ready model `{}`.", choice.machine, text::quoted(word)),
             &ready_models(choice.providers),
         )),
         several => Err(unavailable(
@@ -127,7 +128,11 @@ fn provider_of<'a>(choice: &Choice<'a>, instance: &str) -> Result<&'a Provider, 
         .find(|provider| provider.instance.as_str() == instance)
     else {
         return Err(unavailable(
-            format!("{} has no provider instance `{instance}`.", choice.machine),
+            format!(
+                "{} has no provider instance `{}`.",
+                choice.machine,
+                text::quoted(instance)
+            ),
             &ready_models(choice.providers),
         ));
     };
@@ -150,9 +155,10 @@ fn model_of<'a>(choice: &Choice<'_>, provider: &'a Provider, slug: &str) -> Resu
         Some(model) => Ok(Pick { provider, model }),
         None => Err(unavailable(
             format!(
-                "The provider instance {} on {} has no model `{slug}`.",
+                "The provider instance {} on {} has no model `{}`.",
                 provider.instance.as_str(),
-                choice.machine
+                choice.machine,
+                text::quoted(slug)
             ),
             &models_of(provider).collect::<Vec<_>>(),
         )),
@@ -241,14 +247,14 @@ fn option_value(id: &str, value: &Value) -> Result<OptionValue, ToolError> {
         Value::String(word) => Ok(OptionValue::Text(word.clone())),
         Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => Err(ToolError::new(
             ErrorCode::InvalidRequest,
-            format!("The option `{id}` must be a text or true/false."),
+            format!("The option `{}` must be a text or true/false.", text::quoted(id)),
         )),
     }
 }
 
 fn fits(model: &Model, id: &str, value: &OptionValue) -> Result<(), String> {
     let Some(option) = model.options.iter().find(|option| option.id == id) else {
-        return Err(format!("{} has no option `{id}`.", model.slug));
+        return Err(format!("{} has no option `{}`.", model.slug, text::quoted(id)));
     };
     match (&option.values, value) {
         (None, OptionValue::Bool(_)) => Ok(()),

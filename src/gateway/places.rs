@@ -48,7 +48,8 @@ pub(super) fn workspace(args: &DispatchArgs, known: impl Fn(&str) -> bool) -> Re
             let path = absolute("worktree_path", path)?;
             if !known(&path) {
                 return Err(invalid(format!(
-                    "worktree_path `{path}` is no worktree that T3 shows for this project, and no allowed path."
+                    "worktree_path `{}` is no worktree that T3 shows for this project, and no allowed path.",
+                    text::quoted(&path)
                 ))
                 .hint("Take the `worktree` of a thread of this project, or workspace worktree with a base_ref."));
             }
@@ -65,11 +66,17 @@ pub(super) fn absolute(name: &str, path: &str) -> Result<String, ToolError> {
         && chars.next() == Some(':')
         && chars.next().is_some_and(|c| c == '/' || c == '\\');
     if !path.starts_with('/') && !drive {
-        return Err(invalid(format!("{name} `{path}` must be an absolute path.")));
+        return Err(invalid(format!(
+            "{name} `{}` must be an absolute path.",
+            text::quoted(path)
+        )));
     }
     let separators: &[char] = if drive { &['/', '\\'] } else { &['/'] };
     if path.split(separators).any(|part| part == "." || part == "..") {
-        return Err(invalid(format!("{name} `{path}` must not contain `.` or `..`.")));
+        return Err(invalid(format!(
+            "{name} `{}` must not contain `.` or `..`.",
+            text::quoted(path)
+        )));
     }
     Ok(match path.trim_end_matches(separators) {
         "" => path.to_owned(),
@@ -84,7 +91,10 @@ fn git_name(name: &str, word: &str) -> Result<String, ToolError> {
     }
     plain(name, word)?;
     if word.starts_with('-') {
-        return Err(invalid(format!("{name} `{word}` must not begin with `-`.")));
+        return Err(invalid(format!(
+            "{name} `{}` must not begin with `-`.",
+            text::quoted(word)
+        )));
     }
     Ok(word.to_owned())
 }
@@ -94,13 +104,13 @@ fn plain(name: &str, word: &str) -> Result<(), ToolError> {
     if text::trimmed(word).len() != word.len() {
         return Err(invalid(format!(
             "{name} `{}` must not begin or end with white space.",
-            word.escape_debug()
+            text::quoted(word).escape_debug()
         )));
     }
     if word.chars().any(char::is_control) {
         return Err(invalid(format!(
             "{name} `{}` must not contain control characters.",
-            word.escape_debug()
+            text::quoted(word).escape_debug()
         )));
     }
     Ok(())

@@ -46,6 +46,14 @@ pub(super) fn cut(text: &str, max: usize) -> String {
     cut
 }
 
+/// How much of a name that a caller gave an error repeats.
+const QUOTED_CHARS: usize = 200;
+
+/// A name that a caller gave, for an error that repeats it: it may be as long as a whole prompt.
+pub(super) fn quoted(name: &str) -> String {
+    cut(name, QUOTED_CHARS)
+}
+
 /// The text without what T3 cuts off at both ends.
 pub(super) fn trimmed(text: &str) -> &str {
     text.trim_matches(is_space_to_t3)

@@ -13,7 +13,7 @@ use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::memory::ThreadKey;
 use crate::gateway::verdict::{Aim, For, Verdict, verdict};
 use crate::gateway::view::ThreadView;
-use crate::gateway::{Caller, Gateway, thread};
+use crate::gateway::{Caller, Gateway, text, thread};
 use crate::lifecycle::{RunState, ThreadState, observe_run};
 use crate::machine::{MachineError, Thread, ThreadRow};
 use crate::protocol::RunId;
@@ -254,7 +254,7 @@ impl<'a> Watched<'a> {
         let run = self.aim.run.as_ref().map(ToString::to_string).unwrap_or_default();
         ToolError::new(
             ErrorCode::InvalidRequest,
-            format!("The thread {} has no run `{run}`.", self.found.id),
+            format!("The thread {} has no run `{}`.", self.found.id, text::quoted(&run)),
         )
         .listing("Its newest runs", &runs)
     }

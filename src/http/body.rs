@@ -1,6 +1,7 @@
 //! Takes the whole body of a request before anything else looks at it, within a size and a time.
 //!
 //! The layers behind need it whole: one looks for `initialize`, and the clock of a long call must not run while its request still comes in.
+//! A body that is no JSON-RPC message is refused here as JSON-RPC says; rmcp would call it a wrong media type.
 
 use std::time::Duration;
 
@@ -8,17 +9,22 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
-use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode};
+use serde::de::IgnoredAny;
 use tokio::time::timeout;
 
-use super::reply::refusal;
+use super::reply::{refusal, rpc_refusal};
 
 /// The largest body.
 pub const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long a body may take to come in.
 const MAX_BODY_TIME: Duration = Duration::from_mins(1);
+
+const PARSE_ERROR: i32 = -32700;
+
+const INVALID_REQUEST: i32 = -32600;
 
 /// The body that the request came with.
 #[derive(Clone, Debug)]
@@ -47,8 +53,45 @@ where
             );
         }
     };
+    let says_json = parts.method == Method::POST && says_json(&parts.headers);
+    if says_json && let Some(refusal) = malformed(&body) {
+        return refusal;
+    }
     parts.extensions.insert(WholeBody(body.clone()));
-    next(Request::from_parts(parts, Body::from(body))).await
+    let response = next(Request::from_parts(parts, Body::from(body))).await;
+    if says_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        // rmcp's word for JSON that it cannot read as a message.
+        return invalid("The body is no JSON-RPC message.");
+    }
+    response
+}
+
+fn says_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("application/json"))
+}
+
+/// The refusal of a body that is no JSON object.
+fn malformed(body: &[u8]) -> Option<Response> {
+    let text = std::str::from_utf8(body).ok();
+    let Some(text) = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok()) else {
+        return Some(rpc_refusal(
+            StatusCode::BAD_REQUEST,
+            PARSE_ERROR,
+            "The body is not valid JSON.",
+        ));
+    };
+    match text.trim_ascii_start().as_bytes().first() {
+        Some(b'{') => None,
+        Some(b'[') => Some(invalid(
+            "Batches are not taken: send each message in a request of its own.",
+        )),
+        Some(_) | None => Some(invalid("The body is no JSON-RPC message.")),
+    }
+}
+
+fn invalid(why: &str) -> Response {
+    rpc_refusal(StatusCode::BAD_REQUEST, INVALID_REQUEST, why)
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {

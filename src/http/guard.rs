@@ -28,6 +28,14 @@ pub(super) async fn layer(State(settings): State<Arc<HttpSettings>>, request: Re
         .get::<ConnectInfo<Connection>>()
         .and_then(|ConnectInfo(connection)| connection.local)
         .map(|address| address.ip());
+    if request.headers().get_all(HOST).iter().count() > 1 {
+        return refusal(
+            StatusCode::BAD_REQUEST,
+            "bad_request",
+            "The request has more than one Host.",
+            None,
+        );
+    }
     let Some(Ok(host)) = request.headers().get(HOST).map(HeaderValue::to_str) else {
         return forbidden_host("(none)");
     };

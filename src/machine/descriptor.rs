@@ -132,7 +132,9 @@ impl Credential {
             serde_json::from_slice(body).map_err(|error| not_t3(machine, "session check", &error))?;
         if !session.authenticated {
             return Err(MachineError::NeedsPairing {
-                reason: format!("{machine} does not know the token, or no longer: pair it again, or set another token"),
+                reason: format!(
+                    "{machine} does not know the token, or no longer: put another one into the variable that its token_env names"
+                ),
             });
         }
         let scopes = match session.permissions {

@@ -27,7 +27,7 @@ pub enum MachineError {
         reason: String,
     },
     /// A read did not come back in time.
-    #[error("no answer within {0:?}")]
+    #[error("no answer within {} s", .0.as_secs_f64().ceil())]
     Timeout(std::time::Duration),
     /// The command was sent and its answer lost: it may have happened. Ask again with the same command id.
     #[error("{reason}")]

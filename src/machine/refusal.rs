@@ -70,10 +70,12 @@ pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &Hea
         (StatusCode::UNAUTHORIZED, _) => MachineError::NeedsPairing {
             reason: match reason {
                 Some("missing_credential") | None => {
-                    format!("{machine} asks for a credential: pair it, or set its token")
+                    format!("{machine} asks for a credential: set the variable that its token_env names in the config")
                 }
                 Some(reason) => {
-                    format!("{machine} does not accept the token ({reason}): pair it again, or set another token")
+                    format!(
+                        "{machine} does not accept the token ({reason}): put another one into the variable that its token_env names"
+                    )
                 }
             },
         },

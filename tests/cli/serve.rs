@@ -174,3 +174,20 @@ fn over_stdio_a_signal_ends_it_though_stdin_stays_open() {
     assert_eq!(serve.end(), Some(0), "{}", serve.said);
     assert!(!serve.said.contains("left before"), "{}", serve.said);
 }
+
+/// Where nothing can be written, and where reading has no end: both are this system's own.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_token_that_cannot_be_written_and_a_config_that_is_no_file_are_failures() {
+    let place = Place::new();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = place.command(&["token"]).stdout(full).output().unwrap();
+    let ran = Ran::from(output, &place);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("could not be written"), "{}", ran.err);
+    for command in ["token", "doctor", "serve"] {
+        let ran = place.run(&[command, "--config", "/dev/zero"]);
+        assert_ne!(ran.code, Some(0));
+        assert!(ran.err.contains("no regular file"), "{}", ran.err);
+    }
+}

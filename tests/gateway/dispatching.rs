@@ -342,3 +342,31 @@ async fn turns_has_its_bounds() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_wrong_name_is_repeated_only_in_part() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let long = || Some("x".repeat(50_000));
+    for args in [
+        DispatchArgs {
+            machine: long(),
+            ..prompt("say one")
+        },
+        DispatchArgs {
+            project: long(),
+            ..prompt("say one")
+        },
+        DispatchArgs {
+            model: long(),
+            ..prompt("say one")
+        },
+        DispatchArgs {
+            model: Some(format!("codex/{}", "x".repeat(50_000))),
+            ..prompt("say one")
+        },
+    ] {
+        let error = house.dispatch(args).await.unwrap_err();
+        assert!(error.message.len() < 500 && error.message.contains('…'), "{error}");
+    }
+}

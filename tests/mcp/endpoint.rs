@@ -137,12 +137,10 @@ async fn what_is_not_there_or_not_allowed_is_told_in_json() {
     // What rmcp refuses in plain text.
     let bad = endpoint
         .post(ALICE)
-        .header("content-type", "application/json")
-        .body("{")
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(refusal(bad).await.0, 415);
+        .header("content-type", "text/plain")
+        .body("{}")
+        .send();
+    assert_eq!(refusal(bad.await.unwrap()).await.0, 415);
     let bad = endpoint
         .http
         .post(url("/mcp"))
@@ -152,6 +150,47 @@ async fn what_is_not_there_or_not_allowed_is_told_in_json() {
         .await
         .unwrap();
     assert_eq!(refusal(bad).await.0, 406);
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_message_is_refused_as_json_rpc_says() {
+    let endpoint = start(settings()).await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    for (body, code) in [
+        (b"{".to_vec(), -32700),
+        (b"".to_vec(), -32700),
+        (b"{\"jsonrpc\":\"\xff\"}".to_vec(), -32700),
+        (json!([call]).to_string().into_bytes(), -32600),
+        (b" []".to_vec(), -32600),
+        (b"7".to_vec(), -32600),
+        (json!({"id": 1}).to_string().into_bytes(), -32600),
+    ] {
+        let shown = String::from_utf8_lossy(&body).into_owned();
+        let sent = endpoint
+            .post(ALICE)
+            .header("content-type", "application/json; charset=utf-8")
+            .body(body)
+            .send();
+        let (status, answer) = refusal(sent.await.unwrap()).await;
+        assert_eq!(
+            (status, answer["error"]["code"].as_i64()),
+            (400, Some(code)),
+            "{shown}: {answer}"
+        );
+        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &Value::Null));
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_two_hosts_is_refused() {
+    let endpoint = start(settings()).await;
+    for second in ["localhost", "evil.example"] {
+        let request = format!(
+            "GET /readyz HTTP/1.1\r\nHost: localhost\r\nHost: {second}\r\nAuthorization: Bearer {ALICE}\r\nConnection: close\r\n\r\n"
+        );
+        let answer = raw(&endpoint, &request).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
 }
 
 #[tokio::test]

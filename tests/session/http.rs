@@ -43,7 +43,7 @@ async fn every_refusal_is_taken_for_what_it_is() {
             body(
                 json!({"_tag": "EnvironmentAuthInvalidError", "code": "auth_invalid", "reason": "invalid_credential", "traceId": "t"}),
             ),
-            "NeedsPairing: mac does not accept the token (invalid_credential): pair it again, or set another token",
+            "NeedsPairing: mac does not accept the token (invalid_credential): put another one into the variable that its token_env names",
         ),
         (
             401,
@@ -51,13 +51,13 @@ async fn every_refusal_is_taken_for_what_it_is() {
             body(
                 json!({"_tag": "EnvironmentAuthInvalidError", "code": "auth_invalid", "reason": "missing_credential", "traceId": "t"}),
             ),
-            "NeedsPairing: mac asks for a credential: pair it, or set its token",
+            "NeedsPairing: mac asks for a credential: set the variable that its token_env names in the config",
         ),
         (
             401,
             "text/html",
             html.into(),
-            "NeedsPairing: mac asks for a credential: pair it, or set its token",
+            "NeedsPairing: mac asks for a credential: set the variable that its token_env names in the config",
         ),
         (
             403,
@@ -300,7 +300,7 @@ async fn a_server_that_hangs_is_given_up_wherever_it_hangs() {
         let (url, was_asked) = stalls_after(said).await;
         let http = impatient(url);
         let error = http.shell().await.unwrap_err();
-        assert_eq!(told(&error), "Timeout: no answer within 300ms", "{said}");
+        assert_eq!(told(&error), "Timeout: no answer within 1 s", "{said}");
         was_asked.await.unwrap();
     }
 }

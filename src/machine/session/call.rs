@@ -42,7 +42,7 @@ pub enum CallError {
         reason: String,
     },
     /// No answer in time.
-    #[error("no answer within {within:?}")]
+    #[error("no answer within {} s", .within.as_secs_f64().ceil())]
     TimedOut {
         /// The request had gone out.
         sent: bool,
