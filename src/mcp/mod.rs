@@ -9,6 +9,7 @@ mod errors;
 mod fate;
 mod instructions;
 mod log;
+mod one_id;
 mod progress;
 pub mod schema;
 mod server;

@@ -9,10 +9,12 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt as _;
 use rmcp::ServiceExt as _;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::mcp::Server;
+use crate::mcp::one_id::OneId;
 
 /// What ended a stdio server badly.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +34,8 @@ async fn serve(
     writer: impl tokio::io::AsyncWrite + Send + Unpin + 'static,
     stop: CancellationToken,
 ) -> Result<(), StdioError> {
-    let running = match server.serve((Input::new(reader, stop), writer)).await {
+    let pipes = AsyncRwTransport::new_server(Input::new(reader, stop), writer);
+    let running = match server.serve(OneId::new(pipes)).await {
         Ok(running) => running,
         // The client left before it said anything.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),

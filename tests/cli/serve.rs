@@ -7,7 +7,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Place, Running, http};
+use crate::support::{Place, Ran, Running, http};
 
 fn serving(place: &Place, more: &[&str]) -> Running {
     let mut arguments = vec!["serve", "--port", "0"];

@@ -118,3 +118,20 @@ fn when_stdin_ends_open_waits_are_answered_and_what_was_being_sent_is_seen_throu
 fn at_a_signal_open_waits_are_answered_and_what_was_being_sent_is_seen_through() {
     ends_in_order(|client| client.serve.signal(Signal::TERM));
 }
+
+#[test]
+fn a_second_open_call_with_one_id_is_refused_at_once_and_the_first_goes_on() {
+    let machine = Machine::start();
+    let mut client = Client::start(&machine.place());
+    let dispatch = json!({"project": "t3-smoke", "prompt": "sleep 2"});
+    let thread = client.done(1, "t3_dispatch", &dispatch)["thread_id"].clone();
+    let wait = json!({"thread_id": thread, "timeout": 60});
+    client.call(2, "t3_wait", &wait);
+    client.next(|message| message["method"] == "notifications/progress");
+    client.call(2, "t3_machines", &json!({}));
+    let refused = client.next(|message| message["id"] == 2);
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
+    assert_eq!(client.answer(2)["structuredContent"]["state"], "completed");
+    // Its id is free again.
+    client.done(2, "t3_machines", &json!({}));
+}
