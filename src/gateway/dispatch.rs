@@ -138,14 +138,13 @@ impl Gateway {
         loop {
             let undecided = {
                 let mut receipts = self.receipts();
-                match receipts.undecided(&call, Instant::now()) {
-                    Some(delivery) => delivery,
-                    None => {
-                        drop(turn);
-                        return receipts
-                            .claim(&call, Instant::now(), fresh_request)
-                            .map_err(|_| other_arguments(args));
-                    }
+                if let Some(delivery) = receipts.undecided(&call, Instant::now()) {
+                    delivery
+                } else {
+                    drop(turn);
+                    return receipts
+                        .claim(&call, Instant::now(), fresh_request)
+                        .map_err(|_| other_arguments(args));
                 }
             };
             undecided.known().await;

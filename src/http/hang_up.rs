@@ -63,7 +63,7 @@ impl Heard {
             Some(line) if self.in_one_breath && reader.is_to_be_sure() => {
                 let watching = line.watch();
                 tokio::spawn(async move {
-                    if watching.is_read().await {
+                    if watching.was_read().await {
                         reader.finished();
                     }
                 });

@@ -104,7 +104,7 @@ pub(super) struct Watching {
 
 impl Watching {
     /// Whether it was, as far as can be known.
-    pub(super) async fn is_read(mut self) -> bool {
+    pub(super) async fn was_read(mut self) -> bool {
         let before = self.requests;
         let sign = self.seen.wait_for(|seen| seen.requests > before || seen.reset);
         if let Ok(Ok(seen)) = timeout(SHOWS_WITHIN, sign).await {

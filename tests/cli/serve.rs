@@ -188,6 +188,6 @@ fn a_token_that_cannot_be_written_and_a_config_that_is_no_file_are_failures() {
     for command in ["token", "doctor", "serve"] {
         let ran = place.run(&[command, "--config", "/dev/zero"]);
         assert_ne!(ran.code, Some(0));
-        assert!(ran.err.contains("no regular file"), "{}", ran.err);
+        assert!((ran.err + &ran.out).contains("no regular file"), "{command}");
     }
 }
