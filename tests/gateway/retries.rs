@@ -305,9 +305,9 @@ async fn an_equal_call_waits_for_what_becomes_of_the_answer_before_it() {
             other = house.dispatch(prompt("say other")) => other.unwrap(),
         };
         if lost {
-            first.delivery.lost()
+            first.delivery.lost();
         } else {
-            first.delivery.answered()
+            first.delivery.answered();
         }
         let two = next.await.unwrap();
         assert_eq!(
