@@ -17,6 +17,8 @@ mod client;
 mod generated;
 #[path = "simulator/newer.rs"]
 mod newer;
+#[path = "recordings/mod.rs"]
+mod recordings;
 #[path = "simulator/repeats.rs"]
 mod repeats;
 #[path = "simulator/replay.rs"]

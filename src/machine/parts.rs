@@ -1,7 +1,7 @@
 //! When the newest part of a thread, as bounded reads bring it, is enough to go by.
 //!
-//! A part counts only if no open run can be missing from it. A run that has ended never opens again, so below the lowest run that a
-//! whole read showed open there is none; from there on every ordinal must be there, and what the row names. Pure; the link keeps one
+//! A part counts only if no open run can be missing from it. A run that has ended never opens again, so below the lowest run that the
+//! last read that counted showed open there is none; from there on every ordinal must be there, and what the row names. Pure; the link keeps one
 //! of these a thread, for as long as its connection stands.
 
 use super::domain::{Thread, ThreadRow};
@@ -58,6 +58,7 @@ impl Parts {
             self.lacked = Some(Lack::Request);
             return false;
         }
+        self.closed_below = all_closed_below(runs);
         // A run that the row names and the part lacks came after the part was read: the next part may have it.
         let has_run = |id: &Option<_>| id.as_ref().is_none_or(|id| runs.iter().any(|run| run.id == *id));
         has_run(&row.active_run) && has_run(&row.latest_run)
@@ -65,10 +66,7 @@ impl Parts {
 
     /// The whole was read.
     pub(super) fn handle_whole(&mut self, thread: &Thread) {
-        let runs = &thread.facts.runs;
-        let newest = runs.iter().map(|run| run.ordinal).max();
-        let lowest_open = runs.iter().filter(|run| !ended(run)).map(|run| run.ordinal).min();
-        self.closed_below = lowest_open.or(newest.map(|newest| newest + 1)).unwrap_or_default();
+        self.closed_below = all_closed_below(&thread.facts.runs);
         let lacks_still = match self.lacked {
             Some(Lack::Before(from)) => from > self.closed_below,
             Some(Lack::Request) => thread.facts.requests.iter().any(|request| request.status == PENDING),
@@ -78,6 +76,13 @@ impl Parts {
             self.lacked = None;
         }
     }
+}
+
+/// The ordinal below which no run is open, told by runs of which no open one is missing.
+fn all_closed_below(runs: &[RunFacts]) -> u64 {
+    let newest = runs.iter().map(|run| run.ordinal).max();
+    let lowest_open = runs.iter().filter(|run| !ended(run)).map(|run| run.ordinal).min();
+    lowest_open.or(newest.map(|newest| newest + 1)).unwrap_or_default()
 }
 
 /// The ordinal from which on the runs are there without a gap, up to the newest; past every run where there is none.

@@ -46,6 +46,11 @@ impl Faults {
         self.host.switches.lose_answers.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Answers bounded reads with 404 and a page, as a server with the version gate may that has its app and not that route.
+    pub fn lack_bounded_reads(&self) {
+        self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);
+    }
+
     /// Gives the machine another database: a new environment id, the same projects, no threads.
     pub fn fresh_database(&self, environment_id: &str) {
         self.host.change(|state, now| {

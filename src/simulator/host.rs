@@ -1,5 +1,6 @@
 //! What the tasks of a simulated server share: the model behind its lock, credentials, the clock, and the faults that are on.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,17 @@ pub(crate) struct State {
     pub auth: Auth,
     /// Every command that was received, for tests that count.
     pub received: Vec<Value>,
+    /// How often each thread was asked for, for tests that count.
+    pub reads: HashMap<String, ThreadReads>,
+}
+
+/// How often a thread was asked for over HTTP, whatever the answer.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ThreadReads {
+    /// The whole of it.
+    pub whole: u64,
+    /// Its newest part.
+    pub bounded: u64,
 }
 
 /// The faults that are on.
@@ -35,6 +47,8 @@ pub(crate) struct Switches {
     pub lose_answers: AtomicU64,
     /// With the lost answer the socket goes.
     pub lose_socket: AtomicBool,
+    /// There are no bounded reads, as on a server that is older than they are.
+    pub no_bounded_reads: AtomicBool,
 }
 
 /// A simulated server's shared part.
@@ -67,6 +81,7 @@ impl Host {
                 model,
                 auth,
                 received: Vec::new(),
+                reads: HashMap::new(),
             }),
             head,
             wake: Notify::new(),
@@ -76,6 +91,7 @@ impl Host {
                 delay_ms: AtomicU64::new(0),
                 lose_answers: AtomicU64::new(0),
                 lose_socket: AtomicBool::new(false),
+                no_bounded_reads: AtomicBool::new(false),
             },
             sockets: Mutex::new(CancellationToken::new()),
             fibers: AtomicU64::new(1000),

@@ -5,6 +5,10 @@
 //! `ask1`, `ask message`, `background N`, `approve CMD`, `approve2`, `approveedit`, `edit FILE`, `tool`, `refuse`, `crash`, `big KB`. It must never differ from
 //! the recordings in anything that a client can see, keeps nothing on disk, and runs no command of anybody.
 //!
+//! One thing that a client can see is other than recorded: T3 accepts `permessage-deflate` from a client that offers it. This server
+//! declines, which every client that offers must take; the sockets of this crate never offer it, since tungstenite has no extensions,
+//! and to one that does not offer T3's answer is the same.
+//!
 //! Tests of every part start one in their own process ([`Simulator::start`] on port 0), `simulate` and `demo` serve it.
 //!
 //! ```text
@@ -26,5 +30,6 @@ mod streams;
 mod validate;
 
 pub use faults::{Backup, Faults};
+pub use host::ThreadReads;
 pub use model::{ModelOptions, Provider, ProviderModel, RunOutline, RunStatus, Timing};
 pub use server::{Simulator, SimulatorError, SimulatorOptions};

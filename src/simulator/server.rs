@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
 use super::faults::Faults;
-use super::host::Host;
+use super::host::{Host, ThreadReads};
 use super::http;
 use super::model::{Model, ModelOptions, RunOutline};
 
@@ -228,6 +228,11 @@ impl Simulator {
     /// Every command and launch that was received and fit its schema, repetitions included.
     pub fn received(&self) -> Vec<Value> {
         self.host.read().received.clone()
+    }
+
+    /// How often a thread was asked for over HTTP.
+    pub fn thread_reads(&self, thread: &str) -> ThreadReads {
+        self.host.read().reads.get(thread).copied().unwrap_or_default()
     }
 
     /// The newest sequence.

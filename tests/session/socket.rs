@@ -46,6 +46,8 @@ async fn the_upgrade_asks_for_the_protocol_in_url_and_header() {
     let seen = Arc::new(Mutex::new(None));
     let log = Arc::clone(&seen);
     let upgrade = get(move |request: axum::extract::Request| async move {
+        // Extensions are not in tungstenite: what is not offered must not be answered with.
+        assert!(!request.headers().contains_key("sec-websocket-extensions"));
         let header = request.headers().get("x-t3-orchestration-protocol").cloned();
         *log.lock().unwrap() = Some((request.uri().query().map(str::to_owned), header));
         answer(401, "application/json", "{}")()

@@ -3,14 +3,14 @@
 //! Frames of a thread's stream and exits are compared one by one and in order. The shell is coalesced by time: rows are compared
 //! whenever both sides show the same state of a thread, and before each act of the client ours must have come where the recorded one was.
 
-use std::collections::{BTreeMap, HashMap};
-
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
 use crate::client::{Http, Socket};
+use crate::recordings::lines;
 use crate::shape::differences;
 
 /// The good bearer.
@@ -19,6 +19,16 @@ const TOKEN: &str = "recorded";
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How often a run is looked at whose end is awaited.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Where an answer tells how far the database had come.
+const SEQUENCES: [&str; 4] = [
+    "/sequence",
+    "/exit/value/sequence",
+    "/snapshotSequence",
+    "/snapshot/snapshotSequence",
+];
+/// The most that a stream catches up on.
+const REPLAYED: u64 = 1000;
 
 struct Replay {
     simulator: Simulator,
@@ -33,13 +43,11 @@ struct Replay {
     tokens: HashMap<&'static str, String>,
     /// Recorded sequences, each with ours.
     sequences: BTreeMap<u64, u64>,
+    /// Recorded shell streams on which rows came.
+    caught_up_on: HashSet<String>,
     /// The server was killed and is up again.
     restarted: bool,
     problems: Vec<String>,
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// What two rows of one thread must share to show the same state.
@@ -81,20 +89,17 @@ impl Replay {
             reached: HashMap::new(),
             tokens,
             sequences: BTreeMap::new(),
+            caught_up_on: HashSet::new(),
             restarted: false,
             problems: Vec::new(),
         }
     }
 
     fn hold(&mut self, place: &str, recorded: &Value, ours: &Value) {
-        for path in ["/sequence", "/exit/value/sequence"] {
+        for path in SEQUENCES {
             if let (Some(theirs), Some(own)) = (recorded.pointer(path), ours.pointer(path)) {
                 self.sequences.insert(theirs.as_u64().unwrap(), own.as_u64().unwrap());
             }
-        }
-        if recorded["projection"].is_object() {
-            let (theirs, own) = (&recorded["snapshotSequence"], &ours["snapshotSequence"]);
-            self.sequences.insert(theirs.as_u64().unwrap(), own.as_u64().unwrap());
         }
         for difference in differences(recorded, ours) {
             self.problems.push(format!("{place}: {difference}"));
@@ -113,9 +118,13 @@ impl Replay {
     fn translate(&self, recorded: &[Value], frame: &Value) -> Value {
         let mut frame = frame.clone();
         if let Some(after) = frame["payload"]["afterSequence"].as_u64()
-            && let Some((theirs, own)) = self.sequences.range(..=after).next_back()
+            && let Some((theirs, own)) = self
+                .sequences
+                .range(..=after)
+                .next_back()
+                .or_else(|| self.sequences.range(after..).next())
         {
-            frame["payload"]["afterSequence"] = (after - theirs + own).into();
+            frame["payload"]["afterSequence"] = (after + own).saturating_sub(*theirs).into();
         }
         let Some(request) = frame["payload"]["requestId"]
             .as_str()
@@ -206,6 +215,11 @@ impl Replay {
             match value["kind"].as_str().unwrap() {
                 "thread.updated" | "thread.removed" => {
                     let thread = value["thread"]["id"].as_str().or(value["threadId"].as_str()).unwrap();
+                    self.caught_up_on.insert(key.clone());
+                    // The recorded server had threads from before.
+                    if self.simulator.projection(thread).is_none() {
+                        continue;
+                    }
                     self.rows
                         .insert((conn.to_owned(), request.clone(), thread.to_owned()), value.clone());
                 }
@@ -219,6 +233,14 @@ impl Replay {
                             _ => (!waiting.is_empty()).then_some(0),
                         };
                         match place {
+                            Some(place) if kind == "synchronized" && !key.starts_with("thread") => {
+                                // Rows came before it on both sides, or on neither.
+                                let rows = waiting[..place].iter().any(|own| own["kind"] == "thread.updated");
+                                if rows != self.caught_up_on.contains(&key) {
+                                    self.problems.push(format!("{key}: caught up: {rows}"));
+                                }
+                                break waiting.remove(place);
+                            }
                             Some(place) => break waiting.remove(place),
                             None => self.read_chunk(conn, &value.to_string()).await,
                         }
@@ -376,8 +398,23 @@ impl Replay {
         socket.call("projects.mutate", &create).await;
     }
 
-    async fn run(mut self, text: &str) {
-        let lines = lines(text);
+    /// The recorded database was older than this recording.
+    async fn with_history(&mut self) {
+        self.open("before").await;
+        let socket = self.sockets.get_mut("before").unwrap();
+        let model = json!({"instanceId": "grok", "model": "grok-build"});
+        let create = json!({"type": "thread.create", "commandId": "before", "threadId": "thread-before",
+            "projectId": "project-t3-smoke", "title": "before", "modelSelection": model, "runtimeMode": "full-access",
+            "interactionMode": "default", "branch": null, "worktreePath": null, "createdBy": "user", "creationSource": "web"});
+        socket.command(&create).await;
+        for number in 0..REPLAYED + REPLAYED / 2 {
+            let title = format!("before {number}");
+            let rename = json!({"type": "thread.metadata.update", "commandId": title, "threadId": "thread-before", "title": title});
+            socket.command(&rename).await;
+        }
+    }
+
+    async fn run(mut self, lines: Vec<Value>) {
         for (place, line) in lines.iter().enumerate() {
             let (dir, kind) = (line["dir"].as_str().unwrap(), line["kind"].as_str().unwrap());
             let conn = line["conn"].as_str().unwrap_or_default();
@@ -418,8 +455,7 @@ impl Replay {
                     }
                     self.closed(conn, body["code"].as_u64().unwrap_or(1000)).await;
                 }
-                ("note", "note") => {
-                    assert_eq!(body, "kill -9 the server");
+                ("note", "note") if body == "kill -9 the server" => {
                     self.simulator.restart().await.unwrap();
                     self.restarted = true;
                 }
@@ -471,8 +507,7 @@ macro_rules! recording {
     ($($name:ident: $file:literal, $smoke:literal;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            let text = include_str!(concat!("../fixtures/replay/", $file, ".jsonl"));
-            Replay::start($smoke).await.run(text).await;
+            Replay::start($smoke).await.run(lines($file)).await;
         }
     )*};
 }
@@ -484,41 +519,42 @@ recording! {
     runs_go_as_recorded: "03-runs", false;
     queue_steer_and_interrupt_go_as_recorded: "04-queue-steer-interrupt", true;
     approvals_and_questions_go_as_recorded: "05-approval-userinput", true;
-    replays_a_kill_and_a_restart_go_as_recorded: "07-replay-kill-restart", true;
     a_wedged_run_hangs_as_recorded: "05a-respond-without-decision-wedges-run", true;
+}
+
+#[tokio::test]
+async fn replays_a_kill_and_a_restart_go_as_recorded() {
+    let mut replay = Replay::start(true).await;
+    replay.with_history().await;
+    replay.run(lines("07-replay-kill-restart")).await;
 }
 
 #[tokio::test]
 async fn idempotency_scopes_and_lifecycle_go_as_recorded() {
     let replay = Replay::start(true).await;
     replay.simulator.faults().set_provider_enabled("codex", false);
-    replay
-        .run(include_str!("../fixtures/replay/06-idempotency-scopes-lifecycle.jsonl"))
-        .await;
+    replay.run(lines("06-idempotency-scopes-lifecycle")).await;
 }
 
+/// Recording 14 was made while the client of 13 kept silent: its stream shows what the other did.
 #[tokio::test]
-async fn titles_and_launches_go_as_recorded() {
+async fn titles_launches_and_two_pending_requests_go_as_recorded() {
     let mut replay = Replay::start(false).await;
     replay
         .with_project("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null)
         .await;
-    replay
-        .run(include_str!("../fixtures/replay/13-idle-and-title.jsonl"))
-        .await;
-}
-
-#[tokio::test]
-async fn two_pending_requests_go_as_recorded() {
-    let mut replay = Replay::start(false).await;
-    let title = json!({"instanceId": "grok", "model": "grok-build"});
-    replay
-        .with_project("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null)
-        .await;
-    replay
-        .with_project("project-title", "title test", "/home/dev/t3-smoke", title)
-        .await;
-    replay
-        .run(include_str!("../fixtures/replay/14-two-pending.jsonl"))
-        .await;
+    let mut both = lines("13-idle-and-title");
+    let mut other = lines("14-two-pending");
+    for line in &mut other {
+        if let Some(conn) = line["conn"].as_str() {
+            line["conn"] = format!("other {conn}").into();
+        }
+    }
+    let made = |line: &Value| {
+        let values = line["body"]["values"].as_array().into_iter().flatten();
+        values.clone().any(|item| item["kind"] == "project.updated" && item["project"]["id"] == "project-two")
+    };
+    let place = both.iter().position(made).unwrap();
+    both.splice(place..place, other);
+    replay.run(both).await;
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::agent::{Script, Work};
 use super::commands::Refusal;
-use super::entities::{Message, NativeRef, Run};
+use super::entities::{Message, NativeRef, Run, TitleRegeneration};
 use super::events::Source;
 use super::items::{Item, ItemBody};
 use super::names::{self, Uuids};
@@ -86,12 +86,7 @@ impl Model {
         }
         let busy = thread.active().is_some() || !thread.queue().is_empty();
         self.wake_thread(ix, now, source);
-        if let Some(title) = command.get("titleSeed").and_then(Value::as_str) {
-            if let Some(thread) = self.threads.get_mut(ix) {
-                title.clone_into(&mut thread.app.title);
-            }
-            self.log_thread(ix, now, source, "thread.metadata-updated");
-        }
+        self.take_title(ix, now, command, source);
         self.take_model(ix, now, command, source);
         let beginning = match (busy, kind) {
             (true, _) => Beginning::Queue,
@@ -109,6 +104,37 @@ impl Model {
         if app.settled_override.take().is_some() {
             app.settled_at = None;
             self.log_thread(ix, now, source, "thread.unsettled");
+        }
+    }
+
+    /// A message may bring a title: the thread has it at once, and for a while says that a better one is being made.
+    fn take_title(&mut self, ix: usize, now: Stamp, command: &Value, source: &Source) {
+        let Some(title) = command.get("titleSeed").and_then(Value::as_str) else {
+            return;
+        };
+        let Some(thread) = self.threads.get_mut(ix) else {
+            return;
+        };
+        title.clone_into(&mut thread.app.title);
+        thread.app.rewritten.get_or_insert_default().title_regeneration = Some(TitleRegeneration {
+            request_id: text(command, "commandId").to_owned(),
+            started_at: now,
+        });
+        self.log_thread(ix, now, source, "thread.metadata-updated");
+        self.set_timer(ix, now.after(self.options.timing.title), Next::Title);
+    }
+
+    /// No better title was made: the scripted agents make none.
+    pub(crate) fn keep_title(&mut self, ix: usize, now: Stamp) {
+        let rewritten = self
+            .threads
+            .get_mut(ix)
+            .and_then(|thread| thread.app.rewritten.as_mut());
+        if rewritten
+            .and_then(|rewritten| rewritten.title_regeneration.take())
+            .is_some()
+        {
+            self.log_thread(ix, now, &Source::Server, "thread.metadata-updated");
         }
     }
 
@@ -246,9 +272,7 @@ impl Model {
 
     /// The text that a run was asked with.
     pub(crate) fn prompt_of(&self, ix: usize, run: &Run) -> String {
-        self.threads
-            .get(ix)
-            .and_then(|thread| thread.messages.iter().find(|message| message.id == run.user_message_id))
+        self.message_of(ix, run)
             .map(|message| message.text.clone())
             .unwrap_or_default()
     }

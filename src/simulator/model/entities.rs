@@ -111,7 +111,16 @@ pub(crate) struct AppThread {
 pub(crate) struct Rewritten {
     pub pinned_at: Option<Stamp>,
     pub pin_order_key: Option<String>,
-    pub title_regeneration: Null,
+    pub title_regeneration: Option<TitleRegeneration>,
+}
+
+/// A title that is being made out of a message.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TitleRegeneration {
+    /// The command that asked for it.
+    pub request_id: String,
+    pub started_at: Stamp,
 }
 
 #[derive(Clone, Debug, Serialize)]

@@ -17,16 +17,8 @@ impl Model {
         command: &Value,
         source: &Source,
     ) -> Result<u64, Refusal> {
-        let id = text(command, "runId");
-        let Some(run) = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.run(id))
-            .filter(|run| run.status.is_interruptible())
-            .cloned()
-        else {
-            return Err(Refusal::dispatch(command, format!("Run {id} is not interruptible.")));
-        };
+        let can_be = |run: &Run| run.status.is_interruptible();
+        let run = self.named_run(ix, command, "runId", can_be, "is not interruptible.")?;
         let hold = command.get("holdQueue").and_then(Value::as_bool).unwrap_or(false);
         let mut item = self.item(
             ix,

@@ -188,16 +188,8 @@ impl Model {
         command: &Value,
         source: &Source,
     ) -> Result<u64, Refusal> {
-        let id = text(command, "runId");
-        let Some(run) = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.run(id))
-            .filter(|run| run.status == RunStatus::Preparing)
-            .cloned()
-        else {
-            return Err(Refusal::dispatch(command, format!("Run {id} is not preparing.")));
-        };
+        let is_preparing = |run: &Run| run.status == RunStatus::Preparing;
+        let run = self.named_run(ix, command, "runId", is_preparing, "is not preparing.")?;
         self.add_scope(ix, now, &run, source);
         self.change_root(ix, now, &run, source, |node, scope| {
             node.checkpoint_scope_id = Some(scope);

@@ -14,6 +14,7 @@ mod events;
 mod interrupt;
 mod items;
 mod launch;
+mod lookup;
 mod names;
 mod projection;
 mod projects;
@@ -73,6 +74,8 @@ enum Next {
     Stopped,
     /// A background command has ended, whatever its thread does.
     Background,
+    /// A thread's title is made, whatever its run does.
+    Title,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +165,7 @@ impl Model {
             }
             let timer = entry.remove();
             let current = self.threads.get(timer.thread).map(|thread| thread.generation);
-            if current == Some(timer.generation) || matches!(timer.next, Next::Background) {
+            if current == Some(timer.generation) || matches!(timer.next, Next::Background | Next::Title) {
                 self.run_timer(timer.thread, timer.next, due);
             }
         }
@@ -179,6 +182,7 @@ impl Model {
             Next::Checkpoint => self.capture(thread, now),
             Next::Stopped => self.stopped(thread, now),
             Next::Background => self.end_background(thread, now),
+            Next::Title => self.keep_title(thread, now),
         }
     }
 

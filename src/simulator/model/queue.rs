@@ -10,13 +10,8 @@ use super::{Model, text};
 
 impl Model {
     fn queued(&self, ix: usize, field: &str, command: &Value) -> Result<Run, Refusal> {
-        let id = text(command, field);
-        self.threads
-            .get(ix)
-            .and_then(|thread| thread.run(id))
-            .filter(|run| run.status == RunStatus::Queued)
-            .cloned()
-            .ok_or_else(|| Refusal::dispatch(command, format!("Run {id} is not queued.")))
+        let is_queued = |run: &Run| run.status == RunStatus::Queued;
+        self.named_run(ix, command, field, is_queued, "is not queued.")
     }
 
     /// The queued run that a promotion names.
@@ -32,12 +27,7 @@ impl Model {
         source: &Source,
     ) -> Result<u64, Refusal> {
         let run = self.queued(ix, "runId", command)?;
-        let Some(mut message) = self
-            .threads
-            .get(ix)
-            .and_then(|thread| thread.messages.iter().find(|message| message.id == run.user_message_id))
-            .cloned()
-        else {
+        let Some(mut message) = self.message_of(ix, &run).cloned() else {
             return Ok(self.head());
         };
         text(command, "text").clone_into(&mut message.text);

@@ -17,6 +17,7 @@ impl Model {
             self.drop_timers(ix);
             let cut = self.end_open_work(ix, now);
             self.stop_session(ix, now);
+            self.keep_title(ix, now);
             if let Some(run) = cut.filter(|_| self.options.continues_after_restart) {
                 self.go_on(ix, now, &run);
             }

@@ -21,6 +21,8 @@ pub struct Timing {
     pub interrupt_pending: Duration,
     /// How long a launched run is `preparing`.
     pub prepare: Duration,
+    /// From a title to the word that no better one is being made any more.
+    pub title: Duration,
 }
 
 impl Timing {
@@ -35,6 +37,7 @@ impl Timing {
             interrupt: Duration::from_millis(25),
             interrupt_pending: Duration::from_secs(2),
             prepare: Duration::from_millis(40),
+            title: Duration::from_millis(180),
         }
     }
 
@@ -50,6 +53,7 @@ impl Timing {
             interrupt: step,
             interrupt_pending: step,
             prepare: step,
+            title: step,
         }
     }
 }

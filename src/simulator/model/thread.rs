@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::agent::Work;
 use super::entities::{
     AppThread, Attempt, BackgroundTask, Checkpoint, Lineage, Message, Node, Null, ProviderThread, Request,
-    RequestStatus, Run, RunStatus, Scope, Session, Turn,
+    RequestStatus, Run, RunStatus, Scope, Session, TitleRegeneration, Turn,
 };
 use super::items::Item;
 use super::stamp::Stamp;
@@ -221,7 +221,10 @@ impl Thread {
                 .as_ref()
                 .and_then(|rewritten| rewritten.pin_order_key.as_deref()),
             last_visited_at: app.last_visited_at.as_deref(),
-            title_regeneration: None,
+            title_regeneration: app
+                .rewritten
+                .as_ref()
+                .and_then(|rewritten| rewritten.title_regeneration.as_ref()),
             deleted_at: app.deleted_at,
         }
     }
@@ -312,6 +315,6 @@ pub(crate) struct Row<'a> {
     pinned_at: Option<Stamp>,
     pin_order_key: Option<&'a str>,
     last_visited_at: Option<&'a str>,
-    title_regeneration: Null,
+    title_regeneration: Option<&'a TitleRegeneration>,
     deleted_at: Option<Stamp>,
 }
