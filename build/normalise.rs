@@ -4,6 +4,10 @@
 //! decoder uses, types without a name inside of others. typify takes several of these for something else without a word. The
 //! result here is a [`Model`]: plain schemas that typify understands, string enums and tagged unions, each under one name.
 
+mod forms;
+mod names;
+mod unions;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use heck::ToUpperCamelCase;
@@ -11,11 +15,9 @@ use serde_json::{Map, Value, json};
 
 use super::Error;
 use super::schema::{Contract, Selection, refer, reference};
-
-/// Tags that T3 uses, the likeliest first. Only these may stand twice in one union.
-const TAGS: [&str; 3] = ["type", "kind", "_tag"];
-/// An enum without a name that has this many words and the words of a named one is that one.
-const WORDS_THAT_IDENTIFY: usize = 3;
+use forms::{fields, integer, is_object, list, nullable, without_null};
+use names::{WORDS_THAT_IDENTIFY, union_fingerprint, words_fingerprint};
+use unions::RawUnion;
 
 /// What is to be generated.
 #[derive(Debug, Default)]
@@ -46,20 +48,6 @@ pub struct Member {
     pub word: String,
     /// The type of the other fields; none if there are no others.
     pub content: Option<String>,
-}
-
-/// A union as the contract has it: its members' schemas by word, and the name of each that has one.
-#[derive(Clone, Debug, PartialEq)]
-struct RawUnion {
-    tag: String,
-    arms: Vec<RawArm>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct RawArm {
-    name: Option<String>,
-    words: Vec<String>,
-    body: Value,
 }
 
 /// Normalises what the roots reach.
@@ -333,306 +321,7 @@ impl Normaliser<'_> {
         }
     }
 
-    fn name_words(&mut self, at: &str, name: &str, words: Vec<String>) -> Value {
-        if let Some(known) = self.known.get(&words_fingerprint(&words)).cloned() {
-            if self.contract.defs.contains_key(&known) {
-                self.wanted.insert(known.clone());
-            }
-            return refer(&known);
-        }
-        if let Some(given) = self
-            .selection
-            .names
-            .get(at)
-            .filter(|given| self.model.words.get(*given) == Some(&words))
-        {
-            return refer(given);
-        }
-        let name = self.free_name(at, name);
-        if words.len() >= WORDS_THAT_IDENTIFY {
-            self.known.insert(words_fingerprint(&words), name.clone());
-        }
-        self.model.words.insert(name.clone(), words);
-        refer(&name)
-    }
-
-    fn name_union(&mut self, at: &str, name: &str, union: RawUnion) -> Result<Value, Error> {
-        let fingerprint = union_fingerprint(&union);
-        if let Some(known) = self.known.get(&fingerprint).cloned() {
-            if self.contract.defs.contains_key(&known) {
-                self.wanted.insert(known.clone());
-            }
-            return Ok(refer(&known));
-        }
-        let name = self.free_name(at, name);
-        self.known.insert(fingerprint, name.clone());
-        self.union(&name, union)?;
-        Ok(refer(&name))
-    }
-
-    fn name_object(&mut self, at: &str, name: &str, schema: &Value) -> Result<Value, Error> {
-        let fingerprint = format!("object {schema}");
-        if let Some(known) = self.known.get(&fingerprint) {
-            return Ok(refer(known));
-        }
-        let name = self.free_name(at, name);
-        self.known.insert(fingerprint, name.clone());
-        let plain = self.object(&name, schema)?;
-        self.model.plain.insert(name.clone(), plain);
-        Ok(refer(&name))
-    }
-
-    /// The name for a shape without one: the selection's, else its place's; never one that is taken.
-    fn free_name(&self, at: &str, name: &str) -> String {
-        let mut name = self.selection.names.get(at).cloned().unwrap_or_else(|| name.to_owned());
-        let model = &self.model;
-        while self.contract.defs.contains_key(&name)
-            || model.plain.contains_key(&name)
-            || model.words.contains_key(&name)
-            || model.unions.contains_key(&name)
-        {
-            name.push_str("Inline");
-        }
-        name
-    }
-
-    /// The words of a string enum, or of a choice between string enums.
-    fn words(&self, schema: &Value) -> Option<Vec<String>> {
-        let schema = self.resolve(schema);
-        if let Some(arms) = schema.get("anyOf").and_then(Value::as_array) {
-            let mut all = Vec::new();
-            for arm in arms {
-                for word in self.words(arm)? {
-                    if !all.contains(&word) {
-                        all.push(word);
-                    }
-                }
-            }
-            return Some(all);
-        }
-        let words = schema.get("enum")?.as_array()?;
-        words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
-    }
-
-    /// The schema itself, behind a reference.
-    fn resolve<'s>(&'s self, schema: &'s Value) -> &'s Value {
-        reference(schema)
-            .and_then(|name| self.contract.defs.get(name))
-            .unwrap_or(schema)
-    }
-
-    /// The tagged union that a choice between objects is; none if it is no such choice.
-    fn raw_union(&self, at: &str, schema: &Value) -> Result<Option<RawUnion>, Error> {
-        if schema.get("anyOf").is_none() {
-            return Ok(None);
-        }
-        let mut arms = Vec::new();
-        self.open(schema, None, &mut arms);
-        if arms.len() < 2 || !arms.iter().all(|(_, body)| is_object(body)) {
-            return Ok(None);
-        }
-        let Some(tag) = find_tag(&arms) else {
-            let mend = "export it with a tag (`type`, `kind` or `_tag`) in each member, or make the type opaque in the selection";
-            return Err(self.error(at, "is a union of objects that no tag tells apart", mend));
-        };
-        let mut union = RawUnion {
-            tag: tag.clone(),
-            arms: Vec::new(),
-        };
-        for (name, body) in arms {
-            // Arms whose tag is any word are T3's own way to decode what is newer; they never travel.
-            let Some(words) = tag_words(&body, &tag) else { continue };
-            self.add_arm(
-                at,
-                &mut union,
-                RawArm {
-                    name,
-                    words,
-                    body: without_field(&body, &tag),
-                },
-            )?;
-        }
-        Ok(Some(union))
-    }
-
-    /// All arms of a choice with their names, choices inside of it opened.
-    fn open(&self, schema: &Value, name: Option<&str>, into: &mut Vec<(Option<String>, Value)>) {
-        let (name, schema) = match reference(schema) {
-            Some(target) => (Some(target), self.resolve(schema)),
-            None => (name, schema),
-        };
-        match schema.get("anyOf").and_then(Value::as_array) {
-            Some(arms) => arms
-                .iter()
-                .filter(|arm| !is_null(arm))
-                .for_each(|arm| self.open(arm, None, into)),
-            None => into.push((name.map(str::to_owned), schema.clone())),
-        }
-    }
-
-    /// Adds an arm, or joins it with the one that has its tag.
-    fn add_arm(&self, at: &str, union: &mut RawUnion, arm: RawArm) -> Result<(), Error> {
-        let Some(before) = union
-            .arms
-            .iter_mut()
-            .find(|before| before.words.iter().any(|word| arm.words.contains(word)))
-        else {
-            union.arms.push(arm);
-            return Ok(());
-        };
-        if before.words == arm.words {
-            if let Some(body) = join(&before.body, &arm.body) {
-                before.body = body;
-                before.name = before.name.take().or(arm.name);
-                return Ok(());
-            }
-            // The same tag with other fields: the arm with a name travels, the one without is a decoder's.
-            match (&before.name, &arm.name) {
-                (Some(_), None) => return Ok(()),
-                (None, Some(_)) => {
-                    *before = arm;
-                    return Ok(());
-                }
-                _ => {}
-            }
-        }
-        let what = format!("has two members with the tag `{}` that differ", arm.words.join("`, `"));
-        Err(self.error(at, what, "export them with tags of their own"))
-    }
-
     fn error(&self, at: &str, what: impl Into<String>, mend: &str) -> Error {
         Error::new(&self.contract.file, at, what, mend)
     }
-}
-
-/// The field that tells the arms of a union apart.
-fn find_tag(arms: &[(Option<String>, Value)]) -> Option<String> {
-    let mut candidates: Vec<&str> = TAGS.to_vec();
-    candidates.extend(
-        arms.iter()
-            .flat_map(|(_, body)| fields(body))
-            .map(|(field, _)| field.as_str()),
-    );
-    let found = candidates.into_iter().find(|tag| {
-        let words: Vec<Vec<String>> = arms.iter().filter_map(|(_, body)| tag_words(body, tag)).collect();
-        if TAGS.contains(tag) {
-            return !words.is_empty();
-        }
-        let all: Vec<&String> = words.iter().flatten().collect();
-        let distinct: BTreeSet<&String> = all.iter().copied().collect();
-        words.len() == arms.len() && distinct.len() == all.len()
-    });
-    found.map(str::to_owned)
-}
-
-/// The words that an arm's tag may have; none if it may have any.
-fn tag_words(body: &Value, tag: &str) -> Option<Vec<String>> {
-    if !list(body, "required").iter().any(|field| field == tag) {
-        return None;
-    }
-    let words = body.get("properties")?.get(tag)?.get("enum")?.as_array()?;
-    words.iter().map(|word| word.as_str().map(str::to_owned)).collect()
-}
-
-/// Two objects as one that reads both; none if a field has two types.
-fn join(one: &Value, other: &Value) -> Option<Value> {
-    let mut properties: Map<String, Value> = fields(one)
-        .map(|(field, schema)| (field.clone(), schema.clone()))
-        .collect();
-    for (field, schema) in fields(other) {
-        match properties.insert(field.clone(), schema.clone()) {
-            Some(before) if before != *schema => return None,
-            _ => {}
-        }
-    }
-    let both = list(other, "required");
-    let required: Vec<&Value> = list(one, "required")
-        .iter()
-        .filter(|field| both.contains(field))
-        .collect();
-    Some(json!({ "type": "object", "properties": properties, "required": required }))
-}
-
-fn without_field(body: &Value, field: &str) -> Value {
-    let properties: Map<String, Value> = fields(body)
-        .filter(|(name, _)| *name != field)
-        .map(|(name, schema)| (name.clone(), schema.clone()))
-        .collect();
-    let required: Vec<&Value> = list(body, "required").iter().filter(|name| *name != field).collect();
-    json!({ "type": "object", "properties": properties, "required": required })
-}
-
-/// The arms of a schema besides null, and how many nulls there are: two are the sign that absent and null differ.
-fn without_null(schema: &Value) -> (Vec<Value>, usize) {
-    let Some(arms) = schema.get("anyOf").and_then(Value::as_array) else {
-        return if is_null(schema) {
-            (Vec::new(), 1)
-        } else {
-            (vec![schema.clone()], 0)
-        };
-    };
-    let mut rest = Vec::new();
-    let mut nulls = 0;
-    for arm in arms {
-        let (inner, more) = without_null(arm);
-        nulls += more;
-        // A choice inside of a choice stays one: only its nulls come out (older encoders nest them).
-        match inner.as_slice() {
-            [] => {}
-            [_] => rest.extend(inner),
-            several => rest.push(json!({ "anyOf": several })),
-        }
-    }
-    (rest, nulls)
-}
-
-fn nullable(inner: Value) -> Value {
-    if inner.as_object().is_some_and(Map::is_empty) {
-        return inner;
-    }
-    json!({ "oneOf": [inner, { "type": "null" }] })
-}
-
-fn integer(schema: &Value) -> Value {
-    let constant = schema.get("enum").and_then(|words| words.get(0));
-    let least = schema.get("minimum").or(constant).and_then(Value::as_i64);
-    if least.is_some_and(|least| least >= 0) {
-        return json!({ "type": "integer", "format": "uint64", "minimum": 0 });
-    }
-    json!({ "type": "integer", "format": "int64" })
-}
-
-fn words_fingerprint(words: &[String]) -> String {
-    let words: BTreeSet<&String> = words.iter().collect();
-    format!("words {words:?}")
-}
-
-fn union_fingerprint(union: &RawUnion) -> String {
-    let arms: BTreeMap<&Vec<String>, String> = union
-        .arms
-        .iter()
-        .map(|arm| (&arm.words, arm.body.to_string()))
-        .collect();
-    format!("union {} {arms:?}", union.tag)
-}
-
-fn is_null(schema: &Value) -> bool {
-    schema.get("type").is_some_and(|kind| kind == "null")
-}
-
-/// An object with fields of its own, not a map.
-fn is_object(schema: &Value) -> bool {
-    schema.get("properties").is_some()
-}
-
-fn fields(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-}
-
-fn list<'s>(schema: &'s Value, key: &str) -> &'s [Value] {
-    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
