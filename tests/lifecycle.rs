@@ -13,5 +13,7 @@ mod fold;
 mod history;
 #[path = "lifecycle/machines.rs"]
 mod machines;
+#[path = "recordings/mod.rs"]
+mod recorded;
 #[path = "lifecycle/recordings.rs"]
 mod recordings;

@@ -13,6 +13,8 @@ mod build;
 mod generation;
 #[path = "protocol/reading.rs"]
 mod reading;
+#[path = "recordings/mod.rs"]
+mod recorded;
 #[path = "protocol/recordings.rs"]
 mod recordings;
 #[path = "protocol/round.rs"]

@@ -7,6 +7,8 @@
 mod http;
 #[path = "session/recorded.rs"]
 mod recorded;
+#[path = "recordings/mod.rs"]
+mod recordings;
 #[path = "session/secrets.rs"]
 mod secrets;
 #[path = "session/socket.rs"]

@@ -1,7 +1,4 @@
 //! The simulator against the recordings and the rules of the wire.
-//!
-//! `fixtures/replay` holds frames of a real server, cut: uuids have short names, ids are decoded, what is not compared is left out
-//! (capabilities, repeated lists, rows of the shell that newer ones replaced before the client acted again).
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +12,8 @@
 mod client;
 #[path = "simulator/generated.rs"]
 mod generated;
+#[path = "simulator/handshake.rs"]
+mod handshake;
 #[path = "simulator/newer.rs"]
 mod newer;
 #[path = "recordings/mod.rs"]

@@ -1,5 +1,8 @@
 //! What the deciding core costs, on recorded frames: reading a frame, decoding what it carries, folding a thread's state.
 
+#[path = "../../tests/recordings/mod.rs"]
+mod recordings;
+
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -11,15 +14,14 @@ use t3code_mcp::protocol::rpc::ServerFrame;
 use t3code_mcp::protocol::v2::ShellStreamItem;
 use t3code_mcp::protocol::{MessageId, RunId, decode};
 
-const RECORDING: &str = include_str!("../../tests/fixtures/recordings/04-queue-steer-interrupt.jsonl");
+const RECORDING: &str = "04-queue-steer-interrupt";
 /// Runs of a thread that has been worked in for weeks.
 const RUNS: u64 = 200;
 
 /// The recorded chunks of the shell stream, as T3 sent them.
 fn shell_frames() -> Vec<String> {
-    RECORDING
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+    recordings::lines(RECORDING)
+        .into_iter()
         .filter(|entry| entry["conn"] == "shell" && entry["body"]["_tag"] == "Chunk")
         .map(|entry| entry["body"].to_string())
         .collect()

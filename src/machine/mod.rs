@@ -14,6 +14,9 @@ mod link;
 pub mod mirror;
 mod parts;
 mod reads;
+#[cfg(test)]
+#[path = "../../tests/recordings/mod.rs"]
+mod recordings;
 mod refusal;
 mod sending;
 pub mod session;

@@ -1,20 +1,16 @@
 //! Frames of a real server, of August 2026: older than the contract that the types are of.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 use serde_json::Value;
 use t3code_mcp::protocol::v2;
 
 use super::round::{Outcome, round};
+use crate::recorded;
 
 /// What a recording holds, as (place, type, whether it came back equal).
 fn read(file: &str) -> Vec<(String, &'static str, Outcome)> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixtures/recordings")
-        .join(file);
-    let text = std::fs::read_to_string(path).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines = recorded::lines(file);
     let undecodable = undecodable(&lines);
     let mut requests = BTreeMap::new();
     let mut asked = Value::Null;
@@ -167,11 +163,12 @@ fn http(asked: &Value, answer: &Value) -> Option<(&'static str, Outcome)> {
 }
 
 fn files() -> Vec<String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings");
-    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let paths = std::fs::read_dir(recorded::folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let recordings = paths.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     let mut names: Vec<String> = recordings
-        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     names.sort();
     names
@@ -221,9 +218,37 @@ fn every_recorded_frame_decodes_and_prints_back_equal() {
     assert!(missing.is_empty(), "no recording carries {missing:?}");
 }
 
+/// Whether a key holds a word somewhere, by itself or in a list.
+fn note_words(value: &Value, key: &str, found: &mut BTreeSet<(String, String)>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| note_words(value, key, found)),
+        Value::Array(list) => list.iter().for_each(|value| note_words(value, key, found)),
+        Value::String(word) => drop(found.insert((key.to_owned(), word.clone()))),
+        _ => {}
+    }
+}
+
+/// The list was made of the whole recordings, by the contract: `fixtures/README.md`.
+#[test]
+fn each_tag_and_enum_word_that_was_ever_recorded_is_in_the_selection() {
+    let text = std::fs::read_to_string(recorded::folder().join("words.json")).unwrap();
+    let words: BTreeMap<String, Vec<String>> = serde_json::from_str(&text).unwrap();
+    let mut found = BTreeSet::new();
+    for file in files() {
+        for line in recorded::lines(&file) {
+            note_words(&line["body"], "", &mut found);
+        }
+    }
+    let recorded: Vec<_> = words
+        .into_iter()
+        .flat_map(|(key, words)| words.into_iter().map(move |word| (key.clone(), word)))
+        .collect();
+    let missing: Vec<_> = recorded.iter().filter(|word| !found.contains(*word)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(recorded.len() > 190);
+}
+
 #[test]
 fn the_whole_configuration_of_a_server_comes_back_equal() {
-    let text = include_str!("../fixtures/recordings/server-getConfig.json");
-    let answer: Value = serde_json::from_str(text).unwrap();
-    assert_eq!(round::<v2::ServerConfig>(&answer["value"]), Ok(()));
+    assert_eq!(round::<v2::ServerConfig>(&recorded::config()), Ok(()));
 }

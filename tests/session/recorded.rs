@@ -7,18 +7,15 @@ use t3code_mcp::machine::session::{CallError, Subscription};
 use t3code_mcp::protocol::ThreadId;
 use t3code_mcp::protocol::rpc::{ClientFrame, FrameError, ServerFrame};
 
+use crate::recordings::{answers, lines};
+
 use super::support::{Wire, always, client, session};
 
-fn recorded(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
+/// The frames of both recordings of the framing.
 fn frames() -> Vec<Value> {
-    recorded(include_str!("../fixtures/session/frames.jsonl"))
-}
-
-fn answers() -> Vec<Value> {
-    recorded(include_str!("../fixtures/session/http.jsonl"))
+    let both = lines("02-ws-framing").into_iter().chain(lines("02b-ws-framing-odd"));
+    both.filter(|line| line["kind"].as_str().is_some_and(|kind| kind.starts_with("frame")))
+        .collect()
 }
 
 #[test]
@@ -106,7 +103,7 @@ async fn a_recorded_stream_runs_as_it_did() {
 fn the_recorded_failures_are_understood() {
     let ends: Vec<_> = frames()
         .iter()
-        .filter(|frame| frame["from"] == "02" && frame["body"]["exit"]["_tag"] == "Failure")
+        .filter(|frame| frame["conn"] == "main" && frame["body"]["exit"]["_tag"] == "Failure")
         .flat_map(|frame| ServerFrame::read(&frame["body"].to_string()))
         .map(|frame| match frame.unwrap() {
             ServerFrame::Exit {
@@ -128,19 +125,21 @@ fn the_recorded_failures_are_understood() {
 #[tokio::test]
 async fn the_recorded_answers_over_http_are_understood() {
     let mut told = Vec::new();
-    for it in answers() {
-        let content_type = it["contentType"].as_str().unwrap();
-        let body = it["body"]
+    for it in answers("01-http-auth") {
+        let Some(content_type) = it.answer["headers"]["content-type"].as_str() else {
+            continue;
+        };
+        let body = it.answer["body"]
             .as_str()
-            .map_or_else(|| it["body"].to_string(), str::to_owned);
-        let status = u16::try_from(it["status"].as_u64().unwrap()).unwrap();
+            .map_or_else(|| it.answer["body"].to_string(), str::to_owned);
+        let status = u16::try_from(it.answer["status"].as_u64().unwrap()).unwrap();
         let http = client(always(status, content_type, &body).await);
-        let path = it["path"].as_str().unwrap();
+        let path = it.asked["path"].as_str().unwrap();
         let thread = ThreadId("thread-unknown".into());
         let result = match path {
             "/.well-known/t3/environment" => http.descriptor().await.map(drop),
             "/api/auth/session" => http.credential().await.map(drop),
-            "/api/auth/websocket-ticket" if it["method"] == "POST" => http.ticket().await.map(drop),
+            "/api/auth/websocket-ticket" if it.asked["method"] == "POST" => http.ticket().await.map(drop),
             "/api/orchestration/shell" => http.shell().await.map(drop),
             "/api/orchestration/threads/thread-unknown" => http.thread(&thread).await.map(drop),
             "/api/orchestration/threads/thread-unknown/bounded" => {
@@ -152,9 +151,9 @@ async fn the_recorded_answers_over_http_are_understood() {
             Ok(()) => "ok",
             Err(MachineError::NeedsPairing { .. }) => "needs pairing",
             Err(MachineError::ThreadNotFound) => "no such thread",
-            Err(error) => panic!("{it}: {error:?}"),
+            Err(error) => panic!("{it:?}: {error:?}"),
         };
-        told.push(format!("{path} {}: {word}", it["note"].as_str().unwrap_or("-")));
+        told.push(format!("{path} {}: {word}", it.note.as_str().unwrap_or("-")));
     }
     assert_eq!(
         told,
@@ -179,10 +178,10 @@ async fn the_recorded_answers_over_http_are_understood() {
 #[test]
 fn the_recorded_server_says_nothing_of_its_protocol_and_its_shell_does() {
     let body = |path: &str, note: Value| {
-        let found = answers()
+        let found = answers("01-http-auth")
             .into_iter()
-            .find(|it| it["path"] == path && it["note"] == note);
-        found.unwrap()["body"].to_string().into_bytes()
+            .find(|it| it.asked["path"] == path && it.note == note);
+        found.unwrap().answer["body"].to_string().into_bytes()
     };
     let said = Descriptor::read("mac", &body("/.well-known/t3/environment", Value::Null)).unwrap();
     assert_eq!(said.version("mac").unwrap(), Version::AskShell);

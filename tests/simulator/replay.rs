@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use t3code_mcp::simulator::{Simulator, SimulatorOptions};
+use t3code_mcp::simulator::{Simulator, SimulatorOptions, Timing};
 
 use crate::client::{Http, Socket};
 use crate::recordings::lines;
@@ -60,6 +60,7 @@ fn state(row: &Value) -> Value {
         row["pendingRuntimeRequest"].is_null(),
         row["archivedAt"].is_null(),
         row["title"],
+        row["titleRegeneration"].is_null(),
         row["runtimeMode"],
         row["latestVisibleMessage"]["role"]
     ])
@@ -67,11 +68,16 @@ fn state(row: &Value) -> Value {
 
 impl Replay {
     async fn start(smoke_project: bool) -> Self {
+        Self::start_at_pace(smoke_project, Timing::recorded()).await
+    }
+
+    async fn start_at_pace(smoke_project: bool, timing: Timing) -> Self {
         let mut options = SimulatorOptions {
             token: Some(TOKEN.to_owned()),
             smoke_project,
             ..SimulatorOptions::default()
         };
+        options.model.timing = timing;
         options.model.folders.push("/home/dev/t3-smoke-two".to_owned());
         let simulator = Simulator::start(options).await.unwrap();
         let http = Http::new(&simulator, Some(TOKEN));
@@ -539,7 +545,12 @@ async fn idempotency_scopes_and_lifecycle_go_as_recorded() {
 /// Recording 14 was made while the client of 13 kept silent: its stream shows what the other did.
 #[tokio::test]
 async fn titles_launches_and_two_pending_requests_go_as_recorded() {
-    let mut replay = Replay::start(false).await;
+    // That day the agent thought longer: its title was settled first.
+    let timing = Timing {
+        turn: Duration::from_millis(300),
+        ..Timing::recorded()
+    };
+    let mut replay = Replay::start_at_pace(false, timing).await;
     replay
         .with_project("project-x", "x", "/home/dev/t3-smoke-ws", Value::Null)
         .await;
@@ -552,7 +563,9 @@ async fn titles_launches_and_two_pending_requests_go_as_recorded() {
     }
     let made = |line: &Value| {
         let values = line["body"]["values"].as_array().into_iter().flatten();
-        values.clone().any(|item| item["kind"] == "project.updated" && item["project"]["id"] == "project-two")
+        values
+            .clone()
+            .any(|item| item["kind"] == "project.updated" && item["project"]["id"] == "project-two")
     };
     let place = both.iter().position(made).unwrap();
     both.splice(place..place, other);

@@ -84,6 +84,31 @@ fn kinds(items: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn a_title_that_a_message_brings_is_shown_as_being_made_until_it_is_settled() {
+    let (simulator, http) = start().await;
+    let (mut shell, mut control) = (shell(&http).await, http.socket().await);
+    control.command(&create("t")).await;
+    let message = with(say("t", "1", "sleep 30"), "titleSeed", json!("A seed"));
+    control.command(&message).await;
+    let being_made = |item: &Value| item["thread"]["titleRegeneration"].is_object();
+    let rows = shell.until(being_made).await;
+    let row = &rows.last().unwrap()["thread"];
+    assert_eq!(row["title"], "A seed");
+    assert_eq!(row["titleRegeneration"]["requestId"], message["commandId"]);
+    assert!(row["titleRegeneration"]["startedAt"].is_string());
+    let rows = shell.until(|item| item["thread"]["titleRegeneration"].is_null()).await;
+    assert_eq!(rows.last().unwrap()["thread"]["title"], "A seed");
+
+    // A title that was being made when the server died is not made any more.
+    control
+        .command(&with(say("t", "2", "sleep 30"), "titleSeed", json!("Another")))
+        .await;
+    assert!(simulator.projection("t").unwrap()["thread"]["titleRegeneration"].is_object());
+    simulator.restart().await.unwrap();
+    assert!(simulator.projection("t").unwrap()["thread"]["titleRegeneration"].is_null());
+}
+
+#[tokio::test]
 async fn a_provider_that_steers_inside_its_turn_gets_only_the_message() {
     let (simulator, http) = start().await;
     let (mut shell, mut control) = (shell(&http).await, http.socket().await);

@@ -5,11 +5,7 @@ use crate::machine::dialect::Protocol2;
 
 #[test]
 fn providers_that_would_never_start_a_run_are_refused_with_what_to_do() {
-    let config = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/machine/config.json"
-    ));
-    let config = serde_json::value::RawValue::from_string(config.to_owned()).unwrap();
+    let config = serde_json::value::to_raw_value(&crate::machine::recordings::config()).unwrap();
     let mut providers = Protocol2.read_providers(&config).unwrap();
     let instance = |name: &str| ProviderInstanceId(name.to_owned());
     assert_eq!(refusal(&providers, &instance("grok")), None);

@@ -4,26 +4,24 @@ use super::*;
 use crate::machine::dialect::{Dialect, Protocol2};
 use crate::machine::domain::PendingRow;
 use crate::machine::mirror::ShellItem;
+use crate::machine::recordings::{items, reads};
 use crate::protocol::{RunId, RuntimeRequestId};
+
+const RECORDING: &str = "04-queue-steer-interrupt";
 
 /// The thread of recording 04 at its end: seven runs, the fourth and the seventh cancelled in the queue.
 fn thread() -> Thread {
-    let text = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/machine/thread-04.jsonl"
-    ));
-    Protocol2.read_thread(text.lines().last().unwrap().as_bytes()).unwrap()
+    let last = reads(RECORDING).pop().unwrap();
+    Protocol2.read_thread(last.to_string().as_bytes()).unwrap()
 }
 
 fn row() -> ThreadRow {
-    let text = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/machine/shell-04.jsonl"
-    ));
     let id = thread().head.id;
-    let rows = text.lines().filter_map(|line| {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        let item = serde_json::value::to_raw_value(&line["item"]).unwrap();
+    let of_shell = items(RECORDING)
+        .into_iter()
+        .filter(|item| item.tag == "orchestration.subscribeShell");
+    let rows = of_shell.filter_map(|item| {
+        let item = serde_json::value::to_raw_value(&item.value).unwrap();
         match Protocol2.read_shell_item(&item).unwrap() {
             ShellItem::ThreadUpdated(row) if row.id == id => Some(*row),
             _ => None,
@@ -81,9 +79,17 @@ fn once_the_whole_was_read_a_part_needs_no_run_that_had_ended_by_then() {
     parts.handle_whole(&whole_with_open(&[5, 7]));
     assert!(parts.handle_part(&part(5), Some(&row)), "from the lowest that was open");
     assert!(parts.handle_part(&part(3), Some(&row)), "and more");
+    let mut parts = Parts::default();
+    parts.handle_whole(&whole_with_open(&[5, 7]));
     let mut gap = part(4);
     gap.facts.runs.retain(|run| run.ordinal != 6);
     assert!(!parts.handle_part(&gap, Some(&row)), "with a gap above it");
+
+    // A part that counted says as much of what is open as the whole: next time less is enough.
+    let mut parts = Parts::default();
+    parts.handle_whole(&whole_with_open(&[5, 7]));
+    assert!(parts.handle_part(&part(4), Some(&row)), "all have ended by now");
+    assert!(parts.handle_part(&part(7), Some(&row)), "the newest alone");
 
     let mut parts = Parts::default();
     parts.handle_whole(&whole_with_open(&[]));

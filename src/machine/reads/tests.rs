@@ -6,6 +6,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::machine::dialect::{Dialect, Protocol2};
+use crate::machine::recordings;
 
 fn id() -> ThreadId {
     ThreadId("t".to_owned())
@@ -13,11 +14,8 @@ fn id() -> ThreadId {
 
 /// Some thread; the reads do not look into it.
 fn thread(sequence: u64) -> Thread {
-    let text = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/fixtures/machine/thread-05a.jsonl"
-    ));
-    let thread = Protocol2.read_thread(text.lines().next().unwrap().as_bytes()).unwrap();
+    let body = recordings::reads("05a-respond-without-decision-wedges-run").remove(0);
+    let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
     Thread { sequence, ..thread }
 }
 

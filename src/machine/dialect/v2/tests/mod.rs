@@ -3,13 +3,6 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// A file of recorded frames.
-macro_rules! fixture {
-    ($name:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/machine/", $name))
-    };
-}
-
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
 }

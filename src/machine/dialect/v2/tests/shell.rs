@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::raw;
 use crate::machine::dialect::{Dialect, Protocol2};
 use crate::machine::domain::ThreadRow;
 use crate::machine::mirror::{ArchiveItem, Effect, Mirror, ShellItem, ShellSnapshot};
+use crate::machine::recordings::items;
 
 /// A recorded item, decoded.
 #[derive(Clone, Debug)]
@@ -20,24 +19,17 @@ enum Recorded {
     Archive(ArchiveItem),
 }
 
-fn recording(text: &str) -> Vec<(String, Recorded)> {
-    #[derive(Deserialize)]
-    struct Line<'a> {
-        conn: String,
-        stream: String,
-        #[serde(borrow)]
-        item: &'a RawValue,
-    }
-    text.lines()
-        .map(|line| {
-            let line: Line<'_> = serde_json::from_str(line).unwrap();
-            let item = match line.stream.as_str() {
-                "shell" => Recorded::Shell(Protocol2.read_shell_item(line.item).unwrap()),
-                _ => Recorded::Archive(Protocol2.read_archive_item(line.item).unwrap()),
-            };
-            (line.conn, item)
-        })
-        .collect()
+fn recording(name: &str) -> Vec<(String, Recorded)> {
+    let of_shells = items(name).into_iter().filter_map(|item| {
+        let value = raw(&item.value);
+        let recorded = match item.tag.as_str() {
+            "orchestration.subscribeShell" => Recorded::Shell(Protocol2.read_shell_item(&value).unwrap()),
+            "orchestration.subscribeArchivedShell" => Recorded::Archive(Protocol2.read_archive_item(&value).unwrap()),
+            _ => return None,
+        };
+        Some((item.conn, recorded))
+    });
+    of_shells.collect()
 }
 
 fn apply(mirror: &mut Mirror, item: &Recorded) {
@@ -59,18 +51,18 @@ fn effects(mirror: &mut Mirror) -> Vec<Effect> {
     std::iter::from_fn(|| mirror.poll_effect()).collect()
 }
 
-const SHELLS: [(&str, &str); 4] = [
-    ("04", fixture!("shell-04.jsonl")),
-    ("06", fixture!("shell-06.jsonl")),
-    ("07", fixture!("shell-07.jsonl")),
-    ("14", fixture!("shell-14.jsonl")),
+const SHELLS: [&str; 4] = [
+    "04-queue-steer-interrupt",
+    "06-idempotency-scopes-lifecycle",
+    "07-replay-kill-restart",
+    "14-two-pending",
 ];
 
 #[test]
 fn every_recorded_shell_is_one_database_and_ends_current() {
-    for (name, text) in SHELLS {
+    for name in SHELLS {
         let mut mirror = Mirror::default();
-        for (_, item) in &recording(text) {
+        for (_, item) in &recording(name) {
             apply(&mut mirror, item);
         }
         assert!(!effects(&mut mirror).contains(&Effect::Reset), "{name}");
@@ -81,7 +73,7 @@ fn every_recorded_shell_is_one_database_and_ends_current() {
 #[test]
 fn a_reconnect_of_the_recording_replays_what_its_snapshot_covers_without_waking_anyone() {
     // After the kill: a snapshot at 1705, then twenty items at or below it, then `synchronized`.
-    let items = recording(fixture!("shell-07.jsonl"));
+    let items = recording("07-replay-kill-restart");
     let mut mirror = Mirror::default();
     for (conn, item) in &items {
         let replayed = conn == "shell-after-kill"
@@ -97,7 +89,7 @@ fn a_reconnect_of_the_recording_replays_what_its_snapshot_covers_without_waking_
 
 #[test]
 fn the_recorded_archive_moves_are_one_thread_on_both_streams() {
-    let items = recording(fixture!("shell-06.jsonl"));
+    let items = recording("06-idempotency-scopes-lifecycle");
     let thread = items
         .iter()
         .find_map(|(_, item)| match item {
@@ -123,7 +115,7 @@ fn a_row_that_says_cancelled_is_no_end() {
     // The last queued run was cancelled; at 286 nothing is active for a moment, and then the queue goes on.
     let mut mirror = Mirror::default();
     let mut seen = Vec::new();
-    for (_, item) in &recording(fixture!("shell-04.jsonl")) {
+    for (_, item) in &recording("04-queue-steer-interrupt") {
         apply(&mut mirror, item);
         seen.extend(
             mirror
@@ -159,7 +151,7 @@ proptest! {
         which in 0..SHELLS.len(),
         repeats in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..12),
     ) {
-        let items = recording(SHELLS[which].1);
+        let items = recording(SHELLS[which]);
         let mut straight = Mirror::default();
         for (_, item) in &items { apply(&mut straight, item); }
 
@@ -184,8 +176,7 @@ proptest! {
 
 #[test]
 fn a_row_keeps_the_beginning_of_a_long_message_and_no_half_character() {
-    let line = fixture!("shell-14.jsonl").lines().next().unwrap();
-    let mut item = serde_json::from_str::<Value>(line).unwrap()["item"].take();
+    let mut item = items("14-two-pending").remove(0).value;
     let threads = item["snapshot"]["threads"].as_array_mut().unwrap();
     let message =
         json!({"id": "m", "role": "assistant", "text": "ä".repeat(200_000), "updatedAt": "2026-11-30T06:02:20.169Z"});
@@ -202,8 +193,7 @@ fn a_row_keeps_the_beginning_of_a_long_message_and_no_half_character() {
 
 #[test]
 fn rows_that_cannot_be_read_are_left_out_of_a_snapshot_and_counted() {
-    let line = fixture!("shell-14.jsonl").lines().next().unwrap();
-    let mut item = serde_json::from_str::<Value>(line).unwrap()["item"].take();
+    let mut item = items("14-two-pending").remove(0).value;
     let read = |item: &Value| {
         let ShellItem::Snapshot(snapshot) = Protocol2.read_shell_item(&raw(item)).unwrap() else {
             panic!("no snapshot");
@@ -261,8 +251,7 @@ fn an_update_that_cannot_be_read_still_says_of_which_thread_it_is() {
 
 #[test]
 fn words_that_are_not_known_are_named_with_what_they_are_words_for() {
-    let line = fixture!("shell-14.jsonl").lines().next().unwrap();
-    let mut item = serde_json::from_str::<Value>(line).unwrap()["item"].take();
+    let mut item = items("14-two-pending").remove(0).value;
     let thread = &mut item["snapshot"]["threads"][0];
     thread["status"] = json!("paused");
     thread["activityRunStatus"] = json!("dreaming");

@@ -1,22 +1,21 @@
 //! Reads of threads and of the server's config.
 
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::raw;
 use crate::machine::dialect::{Dialect, Protocol2};
 use crate::machine::domain::{ItemKind, Thread};
 use crate::machine::mirror::ShellItem;
+use crate::machine::recordings::{config, reads};
 
-fn threads(text: &str) -> Vec<Thread> {
-    text.lines()
-        .map(|line| Protocol2.read_thread(line.as_bytes()).unwrap())
-        .collect()
+fn threads(recording: &str) -> Vec<Thread> {
+    let read = |body: &Value| Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
+    reads(recording).iter().map(read).collect()
 }
 
 #[test]
 fn a_queued_run_whose_message_went_to_another_run_was_promoted_into_it() {
-    let thread = threads(fixture!("thread-04.jsonl")).pop().unwrap();
+    let thread = threads("04-queue-steer-interrupt").pop().unwrap();
     assert_eq!(thread.sequence, 440);
     let run = |ordinal| thread.facts.runs.iter().find(|run| run.ordinal == ordinal).unwrap();
     assert_eq!(run(7).promoted_into.as_ref(), Some(&run(6).id));
@@ -30,7 +29,10 @@ fn a_queued_run_whose_message_went_to_another_run_was_promoted_into_it() {
 #[test]
 fn a_run_that_was_killed_while_it_was_prepared_had_left_the_queue() {
     // The recorded server was killed: run 1 was at work, run 2 waited in the queue.
-    let mut body: Value = serde_json::from_str(fixture!("thread-07.jsonl").lines().next().unwrap()).unwrap();
+    let mut body = reads("07-replay-kill-restart")
+        .into_iter()
+        .find(|body| body["snapshotSequence"] == 1705)
+        .unwrap();
     let started = |body: &Value| {
         let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
         let runs = thread.facts.runs.iter();
@@ -64,7 +66,7 @@ fn a_run_that_was_killed_while_it_was_prepared_had_left_the_queue() {
 
 #[test]
 fn a_run_of_the_recording_that_waits_or_waited_in_the_queue_has_not_started() {
-    for thread in threads(fixture!("thread-04.jsonl")) {
+    for thread in threads("04-queue-steer-interrupt") {
         for run in thread.facts.runs {
             let never = run.status == "queued" || run.status == "cancelled";
             assert_eq!(
@@ -80,7 +82,7 @@ fn a_run_of_the_recording_that_waits_or_waited_in_the_queue_has_not_started() {
 
 #[test]
 fn the_run_of_a_message_is_the_messages_own_and_not_the_runs_last_message() {
-    let thread = threads(fixture!("thread-04.jsonl")).pop().unwrap();
+    let thread = threads("04-queue-steer-interrupt").pop().unwrap();
     let first = thread.messages.iter().find(|message| message.role == "user").unwrap();
     let run = thread
         .facts
@@ -94,7 +96,7 @@ fn the_run_of_a_message_is_the_messages_own_and_not_the_runs_last_message() {
 
 #[test]
 fn both_of_two_pending_requests_are_facts_with_their_run_and_text() {
-    let thread = threads(fixture!("thread-14.jsonl")).remove(0);
+    let thread = threads("14-two-pending").remove(0);
     let run = &thread.facts.runs[0].id;
     let pending: Vec<_> = thread
         .facts
@@ -123,7 +125,7 @@ fn both_of_two_pending_requests_are_facts_with_their_run_and_text() {
 
 #[test]
 fn a_request_without_its_turn_item_finds_its_run_by_its_node() {
-    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let mut body: Value = reads("14-two-pending").remove(0);
     body["projection"]["turnItems"] = json!([]);
     let thread = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
     assert!(thread.facts.requests.iter().all(|request| request.run.is_some()));
@@ -131,7 +133,7 @@ fn a_request_without_its_turn_item_finds_its_run_by_its_node() {
 
 #[test]
 fn a_secret_that_is_asked_for_is_a_request_though_t3_has_none() {
-    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let mut body: Value = reads("14-two-pending").remove(0);
     let item = &mut body["projection"]["turnItems"][1];
     item["type"] = json!("secret_request");
     item["label"] = json!("API key");
@@ -148,7 +150,7 @@ fn a_secret_that_is_asked_for_is_a_request_though_t3_has_none() {
 
 #[test]
 fn a_deleted_thread_reads_as_deleted() {
-    let thread = threads(fixture!("thread-06.jsonl")).pop().unwrap();
+    let thread = threads("06-idempotency-scopes-lifecycle").pop().unwrap();
     assert!(thread.facts.deleted);
     assert!(
         thread
@@ -161,7 +163,7 @@ fn a_deleted_thread_reads_as_deleted() {
 
 #[test]
 fn the_questions_and_approvals_of_the_recording_have_their_text() {
-    for thread in threads(fixture!("thread-05.jsonl")) {
+    for thread in threads("05-approval-userinput") {
         for request in thread.facts.requests {
             let text = thread.items.iter().find_map(|item| match &item.kind {
                 ItemKind::Question { request: id, questions } if *id == request.id => {
@@ -179,7 +181,7 @@ fn the_questions_and_approvals_of_the_recording_have_their_text() {
 
 #[test]
 fn a_thread_whose_local_items_stand_among_the_visible_ones_alone_has_them_all() {
-    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let mut body: Value = reads("14-two-pending").remove(0);
     let whole = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
     let items = body["projection"]["turnItems"].take();
     let visible = items.as_array().unwrap().iter().enumerate().map(|(position, item)| {
@@ -194,7 +196,7 @@ fn a_thread_whose_local_items_stand_among_the_visible_ones_alone_has_them_all() 
 
 #[test]
 fn words_fields_and_kinds_of_a_newer_t3_are_taken_along() {
-    let mut body: Value = serde_json::from_str(fixture!("thread-14.jsonl").lines().next().unwrap()).unwrap();
+    let mut body: Value = reads("14-two-pending").remove(0);
     body["projection"]["runs"][0]["status"] = json!("pondering");
     body["projection"]["runs"][0]["novelty"] = json!({"a": 1});
     body["projection"]["runtimeRequests"][0]["kind"] = json!("telepathy");
@@ -223,7 +225,7 @@ fn words_fields_and_kinds_of_a_newer_t3_are_taken_along() {
 
 #[test]
 fn what_cannot_be_read_is_an_error_that_names_the_place() {
-    let line = fixture!("thread-14.jsonl").lines().next().unwrap();
+    let line = &reads("14-two-pending").remove(0).to_string();
     let mut body: Value = serde_json::from_str(line).unwrap();
     body["projection"]["runs"][0]["requestedAt"] = json!("yesterday");
     let error = Protocol2
@@ -253,7 +255,7 @@ fn what_cannot_be_read_is_an_error_that_names_the_place() {
 
 #[test]
 fn the_recorded_config_names_providers_models_and_options() {
-    let config = RawValue::from_string(fixture!("config.json").to_owned()).unwrap();
+    let config = raw(&config());
     let providers = Protocol2.read_providers(&config).unwrap();
     let ready: Vec<_> = providers
         .iter()
