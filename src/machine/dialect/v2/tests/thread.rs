@@ -180,6 +180,33 @@ fn the_questions_and_approvals_of_the_recording_have_their_text() {
 }
 
 #[test]
+fn of_outputs_and_inputs_of_megabytes_only_the_beginning_is_kept() {
+    const PART: usize = 1 << 18;
+    let mut body = reads("05-approval-userinput").remove(0);
+    let items = body["projection"]["turnItems"].as_array_mut().unwrap();
+    let mut tool = items
+        .iter()
+        .find(|item| item["type"] == "command_execution")
+        .unwrap()
+        .clone();
+    tool["input"] = json!("in".repeat(PART));
+    tool["output"] = json!("out".repeat(PART));
+    items.resize(items.len() + 8, tool);
+    // What views do not use at all.
+    body["projection"]["nodes"][0]["novelty"] = json!("new".repeat(PART));
+    body["projection"]["visibleTurnItems"] = body["projection"]["turnItems"].clone();
+    let text = body.to_string();
+    assert!(text.len() > 80 * PART);
+    let thread = Protocol2.read_thread(text.as_bytes()).unwrap();
+    let tools = thread
+        .items
+        .iter()
+        .filter(|item| matches!(&item.kind, ItemKind::Tool { detail, .. } if detail.starts_with("inin")));
+    assert_eq!(tools.count(), 8);
+    assert!(format!("{thread:?}").len() < PART / 2, "all that is kept");
+}
+
+#[test]
 fn a_thread_whose_local_items_stand_among_the_visible_ones_alone_has_them_all() {
     let mut body: Value = reads("14-two-pending").remove(0);
     let whole = Protocol2.read_thread(body.to_string().as_bytes()).unwrap();
