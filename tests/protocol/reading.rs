@@ -6,7 +6,7 @@ use t3code_mcp::protocol::{DecodeError, decode, v2};
 use super::round::round;
 
 /// Reads a type from a JSON value.
-fn decode_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
+fn decode_json<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeError> {
     decode(value.to_string().as_bytes())
 }
 
@@ -129,7 +129,7 @@ fn a_union_without_its_tag_is_an_error() {
 #[test]
 fn a_missing_required_field_is_an_error_with_its_path() {
     let error = decode_json::<v2::ShellStreamItem>(
-        json!({ "kind": "snapshot", "snapshot": { "schemaVersion": 2, "snapshotSequence": 1, "threads": [], "projects": [] } }),
+        &json!({ "kind": "snapshot", "snapshot": { "schemaVersion": 2, "snapshotSequence": 1, "threads": [], "projects": [] } }),
     );
     let error = error.unwrap_err();
     assert_eq!(error.path, "snapshot");
@@ -139,10 +139,10 @@ fn a_missing_required_field_is_an_error_with_its_path() {
 #[test]
 fn null_and_absent_are_equal_where_a_key_is_optional() {
     let bare = json!({ "instanceId": "codex", "model": "m" });
-    let absent: v2::ModelSelection = decode_json(bare.clone()).unwrap();
+    let absent: v2::ModelSelection = decode_json(&bare).unwrap();
     let mut with_null = bare.clone();
     with_null["options"] = Value::Null;
-    let null: v2::ModelSelection = decode_json(with_null).unwrap();
+    let null: v2::ModelSelection = decode_json(&with_null).unwrap();
     assert_eq!(absent, null);
     assert_eq!(serde_json::to_value(&null).unwrap(), bare);
 }
@@ -158,7 +158,7 @@ fn an_empty_list_is_not_an_absent_one() {
 #[test]
 fn numbers_print_as_they_came() {
     for number in [json!(5), json!(0.25)] {
-        let cost: v2::AuthAccessTokenResult = decode_json(json!({
+        let cost: v2::AuthAccessTokenResult = decode_json(&json!({
             "access_token": "a", "issued_token_type": "urn:ietf:params:oauth:token-type:access_token", "token_type": "Bearer",
             "expires_in": number, "scope": "s",
         }))

@@ -5,7 +5,7 @@ use t3code_mcp::protocol::v2::{self, sent};
 use t3code_mcp::protocol::{Change, DecodeError, decode};
 
 /// Reads a type from a JSON value.
-fn decode_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
+fn decode_json<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeError> {
     decode(value.to_string().as_bytes())
 }
 
@@ -48,7 +48,7 @@ fn keep_clear_and_set_are_absent_null_and_a_value() {
         printed,
         json!({ "type": "thread.metadata.update", "commandId": "c", "threadId": "t", "branch": null, "worktreePath": "/w" })
     );
-    let read: v2::Command = decode_json(printed).unwrap();
+    let read: v2::Command = decode_json(&printed).unwrap();
     assert_eq!(read, v2::Command::ThreadMetadataUpdate(update));
 }
 
@@ -104,7 +104,7 @@ fn a_required_field_that_may_be_null_is_sent_as_null() {
 
 #[test]
 fn a_command_or_word_that_the_contract_lacks_is_no_command() {
-    let unknown = decode_json::<v2::Command>(json!({ "type": "nope.nope", "commandId": "c" })).unwrap_err();
+    let unknown = decode_json::<v2::Command>(&json!({ "type": "nope.nope", "commandId": "c" })).unwrap_err();
     assert!(
         unknown
             .message
@@ -112,7 +112,7 @@ fn a_command_or_word_that_the_contract_lacks_is_no_command() {
         "{unknown}"
     );
     let word = json!({ "type": "thread.runtime-mode.set", "commandId": "c", "threadId": "t", "runtimeMode": "yolo" });
-    let word = decode_json::<v2::Command>(word).unwrap_err();
+    let word = decode_json::<v2::Command>(&word).unwrap_err();
     assert_eq!(word.path, "runtimeMode");
 }
 

@@ -11,7 +11,7 @@ use crate::client::{Http, Socket};
 use crate::rules::{create, rows_until, say};
 
 /// Reads a type from a JSON value.
-fn decode_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DecodeError> {
+fn decode_json<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, DecodeError> {
     decode(value.to_string().as_bytes())
 }
 
@@ -28,7 +28,7 @@ fn without_nulls(value: &mut Value) {
 }
 
 fn holds<T: DeserializeOwned + Serialize>(value: &Value) {
-    let read: T = decode_json(value.clone()).unwrap();
+    let read: T = decode_json(value).unwrap();
     let (mut sent, mut printed) = (value.clone(), serde_json::to_value(read).unwrap());
     without_nulls(&mut sent);
     without_nulls(&mut printed);
