@@ -1,0 +1,220 @@
+//! Whom each run is reported to: the message that made, steered or moved into it decides, else the run that it continues, else
+//! what the thread's last message asked for.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{EventKind, ReadFacts, Reason, RunKey, Started, Told, Tracker, UNWATCHED, later};
+use crate::lifecycle::{Dispatched, RunState, TrackedThread, Watch};
+use crate::protocol::{MessageId, RunId};
+
+/// How long after it was sent a message that T3 took may be missing from the thread: reads and writes may overtake each other.
+pub(super) const LOST_AFTER: SignedDuration = SignedDuration::from_mins(1);
+
+/// A message of ours that speaks for a run.
+struct Claim {
+    run: RunId,
+    message: MessageId,
+    watch: Watch,
+    /// When it was sent, if the message was not in a run before.
+    sent: Option<Timestamp>,
+}
+
+impl Tracker {
+    /// Gives each run the watch that the read says it has.
+    pub(super) fn assign_watches(&mut self, read: &ReadFacts<'_>, fresh: &[RunId]) {
+        let mut claims = self.claims(read);
+        for run in fresh {
+            // Of several messages the first made the run, the others steered it.
+            let made = claims
+                .iter()
+                .position(|claim| claim.run == *run && claim.sent.is_some());
+            match made {
+                Some(made) => self.grant(claims.remove(made)),
+                None => self.inherit(run, read),
+            }
+        }
+        let names = |claim: &Claim| {
+            let mut runs = read.facts.runs.iter();
+            runs.any(|fact| fact.id == claim.run && fact.user_message == claim.message)
+        };
+        // T3 names the message that steered a run last.
+        claims.sort_by_key(|claim| (names(claim), claim.sent));
+        for claim in claims {
+            self.grant(claim);
+        }
+    }
+
+    /// The messages of ours that are found in another run than before, or in a run for the first time, oldest first.
+    fn claims(&mut self, read: &ReadFacts<'_>) -> Vec<Claim> {
+        let owner: HashMap<&MessageId, &RunId> = owned(read).collect();
+        let tracked = |id: &RunId| self.thread.runs.iter().any(|run| run.id == *id);
+        let owner = |message: &MessageId| owner.get(message).copied().filter(|id| tracked(id)).cloned();
+        let mut claims = Vec::new();
+        for run in &self.thread.runs {
+            if let Some(message) = &run.message
+                && let Some(into) = owner(message)
+                && into != run.id
+            {
+                claims.push(Claim {
+                    run: into,
+                    message: message.clone(),
+                    watch: run.watch.clone(),
+                    sent: None,
+                });
+            }
+        }
+        let mut found: Vec<Claim> = Vec::new();
+        for sent in &self.thread.dispatched {
+            if let Some(run) = owner(&sent.message) {
+                found.push(Claim {
+                    run,
+                    message: sent.message.clone(),
+                    watch: sent.watch.clone(),
+                    sent: Some(sent.at),
+                });
+            }
+        }
+        found.sort_by_key(|claim| claim.sent);
+        claims.extend(found);
+        // A message speaks once for the run that it is found in.
+        for claim in &claims {
+            self.thread.dispatched.retain(|sent| sent.message != claim.message);
+            for run in &mut self.thread.runs {
+                if run.message.as_ref() == Some(&claim.message) {
+                    run.message = None;
+                }
+            }
+        }
+        claims
+    }
+
+    /// The run is reported as the message wants.
+    fn grant(&mut self, claim: Claim) {
+        if claim.sent.is_some() {
+            self.thread.latest = claim.watch.clone();
+        }
+        let every = self.thread.every;
+        let Some(run) = self.thread.runs.iter_mut().find(|run| run.id == claim.run) else {
+            return;
+        };
+        run.watch = watched(claim.watch, every);
+        if claim.sent.is_some() {
+            self.started.push_back(Started {
+                message: claim.message.clone(),
+                run: RunKey {
+                    id: run.id.clone(),
+                    requested_at: run.requested_at,
+                },
+            });
+        }
+        run.message = Some(claim.message);
+    }
+
+    /// A run that nobody dispatched takes what the one had that it continues, or what the thread's last message asked for.
+    fn inherit(&mut self, id: &RunId, read: &ReadFacts<'_>) {
+        let fact = read.facts.runs.iter().find(|fact| fact.id == *id);
+        let continued = fact.and_then(|fact| fact.continuation_of.as_ref());
+        let before = continued.and_then(|before| self.thread.runs.iter().find(|run| run.id == *before));
+        let watch = before.map_or(&self.thread.latest, |before| &before.watch).clone();
+        let watch = watched(watch, self.thread.every);
+        if let Some(run) = self.thread.runs.iter_mut().find(|run| run.id == *id) {
+            run.watch = watch;
+        }
+    }
+
+    /// Switches everything that is still to come on or off.
+    pub(super) fn switch(&mut self, enabled: bool, watch: Watch) {
+        self.thread.every = enabled;
+        let runs = self.thread.runs.iter_mut().map(|run| &mut run.watch);
+        let sent = self.thread.dispatched.iter_mut().map(|sent| &mut sent.watch);
+        for known in runs.chain(sent).filter(|known| known.on != enabled) {
+            if enabled {
+                *known = Watch {
+                    on: true,
+                    ..watch.clone()
+                };
+            } else {
+                known.on = false;
+            }
+        }
+        self.thread.latest = if enabled {
+            Watch { on: true, ..watch }
+        } else {
+            UNWATCHED
+        };
+    }
+
+    /// Nothing will ever come of the thread.
+    pub(super) fn forget_wishes(&mut self) {
+        self.thread.every = false;
+        self.thread.latest = UNWATCHED;
+    }
+
+    /// Ends the wait for messages that T3 took and that the thread as a whole lacks.
+    pub(super) fn miss_messages(&mut self, read: &ReadFacts<'_>, now: Timestamp) {
+        if !read.partial {
+            let is_lost = |sent: &Dispatched| is_missed(sent, read, now);
+            self.lose_messages(is_lost, Reason::Gone, now);
+        }
+    }
+
+    /// Tells of messages whose runs can no longer be seen.
+    pub(super) fn lose_messages(&mut self, is_lost: impl Fn(&Dispatched) -> bool, reason: Reason, now: Timestamp) {
+        let (lost, kept) = std::mem::take(&mut self.thread.dispatched)
+            .into_iter()
+            .partition(is_lost);
+        self.thread.dispatched = kept;
+        let lost: Vec<Dispatched> = lost;
+        self.told
+            .extend(lost.into_iter().filter(|sent| sent.watch.on).map(|sent| Told {
+                kind: EventKind::Interrupted,
+                run: None,
+                request: None,
+                message: Some(sent.message),
+                away_since: None,
+                state: match reason {
+                    Reason::Gone => RunState::Gone.as_str(),
+                    Reason::NotVisible => RunState::NotVisible.as_str(),
+                },
+                watch: sent.watch,
+                at: now,
+                reason: Some(reason),
+                unconfirmed: false,
+                continues_in: None,
+            }));
+    }
+}
+
+/// A watch where every run of the thread may be watched.
+fn watched(watch: Watch, every: bool) -> Watch {
+    Watch {
+        on: watch.on || every,
+        ..watch
+    }
+}
+
+/// Messages and the runs that they belong to.
+fn owned<'a>(read: &ReadFacts<'a>) -> impl Iterator<Item = (&'a MessageId, &'a RunId)> {
+    let messages = read.messages.iter();
+    messages.filter_map(|(message, run)| run.as_ref().map(|run| (message, run)))
+}
+
+/// The runs that messages of ours are in whose runs were not seen yet.
+pub(super) fn owners(read: &ReadFacts<'_>, thread: &TrackedThread) -> HashSet<RunId> {
+    let ours = |message: &MessageId| thread.dispatched.iter().any(|sent| sent.message == *message);
+    let found = owned(read).filter(|(message, _)| ours(message));
+    found.map(|(_, run)| run.clone()).collect()
+}
+
+/// T3 took the message long ago, and the read lacks it.
+fn is_missed(sent: &Dispatched, read: &ReadFacts<'_>, now: Timestamp) -> bool {
+    let is_there = || read.messages.iter().any(|(message, _)| *message == sent.message);
+    sent.settled && later(sent.at, LOST_AFTER) <= now && !is_there()
+}
+
+/// The read lacks a message that T3 took long ago.
+pub(super) fn misses_any(thread: &TrackedThread, read: &ReadFacts<'_>, now: Timestamp) -> bool {
+    thread.dispatched.iter().any(|sent| is_missed(sent, read, now))
+}
