@@ -11,8 +11,13 @@ use crate::gateway::view::{
     QueueView, RunView, ThreadView, ToolView,
 };
 use crate::lifecycle::{Pending, RequestClass, RunFacts, RunState, ThreadState};
-use crate::machine::{BackgroundTask, DecisionOption, Item, ItemKind, Question, RuntimeMode, ThreadRow};
+use crate::machine::{
+    BackgroundTask, DecisionOption, Item, ItemKind, Message, Question, RuntimeMode, Thread, ThreadRow,
+};
 use crate::protocol::RunId;
+
+/// T3's word for the agent as the author of a message.
+const ASSISTANT: &str = "assistant";
 
 /// How much of a queued prompt the view shows.
 const QUEUED_CHARS: usize = 400;
@@ -62,17 +67,7 @@ pub(super) fn view(scene: &Scene<'_>, standing: &Standing<'_>) -> ThreadView {
             .filter(|item| of_turns(item.run.as_ref()))
             .filter_map(tool)
             .collect(),
-        files: thread
-            .files
-            .iter()
-            .filter(|file| of_turns(file.run.as_ref()))
-            .map(|file| FileView {
-                path: file.path.clone(),
-                change: file.change.clone(),
-                additions: file.additions,
-                deletions: file.deletions,
-            })
-            .collect(),
+        files: files(thread, of_turns).collect(),
         plan: thread
             .plan
             .iter()
@@ -130,7 +125,7 @@ pub(super) fn state_of_row(row: &ThreadRow) -> ThreadState {
     }
 }
 
-fn run_view(standing: &Standing<'_>, run: &RunFacts, now: Timestamp) -> RunView {
+pub(super) fn run_view(standing: &Standing<'_>, run: &RunFacts, now: Timestamp) -> RunView {
     let state = standing.run_state(run);
     let until = run.completed_at.unwrap_or(now);
     let worked = |since: Timestamp| (until.duration_since(since).as_secs_f64().max(0.0) * 10.0).round() / 10.0;
@@ -195,6 +190,27 @@ fn messages(standing: &Standing<'_>, turns: &HashSet<RunId>) -> Vec<MessageView>
         .collect()
 }
 
+/// Files that runs changed.
+pub(super) fn files<'a>(
+    thread: &'a Thread,
+    of: impl Fn(Option<&RunId>) -> bool + 'a,
+) -> impl Iterator<Item = FileView> + 'a {
+    let files = thread.files.iter().filter(move |file| of(file.run.as_ref()));
+    files.map(|file| FileView {
+        path: file.path.clone(),
+        change: file.change.clone(),
+        additions: file.additions,
+        deletions: file.deletions,
+    })
+}
+
+/// What the agent said last in the run.
+pub(super) fn final_message<'a>(standing: &Standing<'a>, run: &RunId) -> Option<&'a str> {
+    let said = |message: &&Message| message.role == ASSISTANT && message.run.as_ref() == Some(run);
+    let last = standing.thread.messages.iter().rev().filter(said).find(|message| !message.text.is_empty())?;
+    Some(&last.text)
+}
+
 fn tool(item: &Item) -> Option<ToolView> {
     match &item.kind {
         ItemKind::Tool {
@@ -236,14 +252,14 @@ fn queue(standing: &Standing<'_>) -> Vec<QueueView> {
         .collect()
 }
 
-fn background(task: &BackgroundTask) -> BackgroundView {
+pub(super) fn background(task: &BackgroundTask) -> BackgroundView {
     BackgroundView {
         kind: task.kind.clone(),
         title: task.title.clone(),
     }
 }
 
-fn pending(scene: &Scene<'_>, standing: &Standing<'_>, request: &Pending) -> PendingView {
+pub(super) fn pending(scene: &Scene<'_>, standing: &Standing<'_>, request: &Pending) -> PendingView {
     let question = request.class == RequestClass::Question;
     PendingView {
         kind: if question { "question" } else { "approval" }.to_owned(),
@@ -369,7 +385,7 @@ fn decisions(request: &Pending, offered: &[DecisionOption], ceiling: RuntimeMode
 }
 
 /// Why the run failed: the last error of its items.
-fn failure(standing: &Standing<'_>, run: &RunFacts) -> Option<FailureView> {
+pub(super) fn failure(standing: &Standing<'_>, run: &RunFacts) -> Option<FailureView> {
     if standing.run_state(run) != RunState::Failed {
         return None;
     }

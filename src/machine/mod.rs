@@ -4,6 +4,7 @@
 //! cancelled, answers questions about the shell from memory, and is the only thing in the program that talks to T3.
 
 mod backoff;
+mod changes;
 mod connection;
 pub mod descriptor;
 mod dialect;
@@ -41,6 +42,7 @@ use self::link::Link;
 use self::reads::Reads;
 use self::state::State;
 use crate::protocol::{EnvironmentId, ProjectId, ThreadId};
+pub use changes::{Changed, Changes};
 pub use domain::*;
 pub use error::MachineError;
 
@@ -200,6 +202,11 @@ impl Machine {
     /// A counter that moves whenever anything of the shell changes or the connection does.
     pub fn watch_shell(&self) -> watch::Receiver<u64> {
         self.core.state.watchers().shell()
+    }
+
+    /// What changes from now on, everything at first. There is one at a time: a second takes the first one's changes away.
+    pub fn changes(&self) -> Changes {
+        self.core.state.watchers().changes()
     }
 
     /// The thread's content: one read serves all who ask while the shell shows nothing newer. Bounded where the server has it and it

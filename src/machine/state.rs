@@ -183,12 +183,12 @@ impl State {
 
     fn publish(&self, effects: &[Effect], applied: u64) -> bool {
         let mut threads = Vec::new();
-        let mut reset = false;
+        let (mut reset, mut projects) = (false, false);
         for effect in effects {
             match effect {
                 Effect::ThreadChanged(id) | Effect::ThreadRemoved(id) => threads.push(id),
                 Effect::Reset => reset = true,
-                Effect::ProjectsChanged => {}
+                Effect::ProjectsChanged => projects = true,
             }
         }
         if reset {
@@ -200,7 +200,7 @@ impl State {
         if reset {
             self.watchers.wake_all();
         } else {
-            self.watchers.wake_threads(threads);
+            self.watchers.wake_threads(threads, projects);
             // Also without an effect: `applied` may have moved, and someone may wait for that.
             self.watchers.wake_shell();
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::changes::{Changes, Feed};
 use crate::protocol::ThreadId;
 
 /// The counters of one machine.
@@ -18,6 +19,7 @@ pub(super) struct Watchers {
     shell: watch::Sender<u64>,
     applied: watch::Sender<u64>,
     threads: Mutex<HashMap<ThreadId, Arc<watch::Sender<u64>>>>,
+    feed: Arc<Feed>,
     runtime: Handle,
 }
 
@@ -27,6 +29,7 @@ impl Watchers {
             shell: watch::Sender::new(0),
             applied: watch::Sender::new(0),
             threads: Mutex::default(),
+            feed: Arc::default(),
             runtime,
         }
     }
@@ -34,6 +37,11 @@ impl Watchers {
     /// A counter of everything.
     pub(super) fn shell(&self) -> watch::Receiver<u64> {
         self.shell.subscribe()
+    }
+
+    /// What changes from now on, for one who looks at all threads.
+    pub(super) fn changes(&self) -> Changes {
+        Changes::of(Arc::clone(&self.feed))
     }
 
     /// A counter of one thread. The thread's entry goes with its last receiver.
@@ -91,8 +99,9 @@ impl Watchers {
         self.applied.send_replace(sequence);
     }
 
-    /// These threads changed.
-    pub(super) fn wake_threads<'a>(&self, ids: impl IntoIterator<Item = &'a ThreadId>) {
+    /// These threads changed, and projects perhaps.
+    pub(super) fn wake_threads<'a>(&self, ids: impl IntoIterator<Item = &'a ThreadId> + Clone, projects: bool) {
+        self.feed.note(ids.clone(), projects);
         let threads = self.threads();
         for id in ids {
             if let Some(counter) = threads.get(id) {
@@ -108,6 +117,7 @@ impl Watchers {
 
     /// The machine went away, came back, or is another one: everybody has to look.
     pub(super) fn wake_all(&self) {
+        self.feed.note_everything();
         self.threads().values().for_each(|counter| count(counter));
         count(&self.shell);
     }

@@ -30,7 +30,7 @@ async fn a_thread_that_is_watched_again_keeps_its_counter() {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
-    watchers.wake_threads([&thread(1)]);
+    watchers.wake_threads([&thread(1)], false);
     receiver.changed().await.unwrap();
 }
 
@@ -38,7 +38,7 @@ async fn a_thread_that_is_watched_again_keeps_its_counter() {
 async fn a_change_wakes_who_watches_the_thread_and_no_other() {
     let watchers = Arc::new(Watchers::new(Handle::current()));
     let (mine, other) = (watchers.thread(&thread(1)), watchers.thread(&thread(2)));
-    watchers.wake_threads([&thread(1), &thread(3)]);
+    watchers.wake_threads([&thread(1), &thread(3)], false);
     assert!(mine.has_changed().unwrap());
     assert!(!other.has_changed().unwrap());
     watchers.wake_all();
