@@ -4,6 +4,8 @@
 
 #[path = "lifecycle/support.rs"]
 mod support;
+#[path = "lifecycle/watcher.rs"]
+mod watcher;
 
 #[path = "lifecycle/compiler.rs"]
 mod compiler;
@@ -17,3 +19,9 @@ mod machines;
 mod recorded;
 #[path = "lifecycle/recordings.rs"]
 mod recordings;
+#[path = "lifecycle/tracker.rs"]
+mod tracker;
+#[path = "lifecycle/tracker_clocks.rs"]
+mod tracker_clocks;
+#[path = "lifecycle/tracker_ends.rs"]
+mod tracker_ends;

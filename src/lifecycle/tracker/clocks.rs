@@ -75,10 +75,14 @@ impl Tracker {
         if !passed.is_positive() {
             return;
         }
-        let move_on = |at: Timestamp| later(at, passed).min(now);
-        self.moved_at = move_on(self.moved_at);
-        for run in &mut self.thread.runs {
-            run.finishing_since = run.finishing_since.map(move_on);
+        self.moved_at = later(self.moved_at, passed).min(now);
+        let finishing = self
+            .thread
+            .runs
+            .iter_mut()
+            .filter_map(|run| run.finishing_since.as_mut());
+        for at in finishing {
+            *at = later(*at, passed).min(now);
         }
     }
 

@@ -89,18 +89,18 @@ impl Reading {
             return moved;
         }
         let differs = before.is_none_or(|before| before.digest != digest);
-        match interest {
-            Interest::Nothing => {}
-            Interest::Changes | Interest::Everything if differs => self.need = self.need.max(Some(ReadNeed::Part)),
-            Interest::Everything if moved => {
-                let due = self.read_at.map_or(now, |read_at| later(read_at, SOFT_EVERY));
-                if due <= now {
-                    self.need = self.need.max(Some(ReadNeed::Part));
-                } else {
-                    self.not_before(due, ReadNeed::Part);
-                }
-            }
-            Interest::Changes | Interest::Everything => {}
+        let due = if interest == Interest::Nothing {
+            None
+        } else if differs {
+            Some(now)
+        } else {
+            let soft = moved && interest == Interest::Everything;
+            soft.then(|| self.read_at.map_or(now, |read_at| later(read_at, SOFT_EVERY)))
+        };
+        match due {
+            Some(due) if due <= now => self.need = self.need.max(Some(ReadNeed::Part)),
+            Some(due) => self.not_before(due, ReadNeed::Part),
+            None => {}
         }
         moved
     }

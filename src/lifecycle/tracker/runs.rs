@@ -1,5 +1,7 @@
 //! What a read makes of the runs: which are new, which are history, which can no longer end, and what is to be told of the rest.
 
+use std::cmp::Reverse;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::{EventKind, ReadFacts, Reason, RunKey, Told, Tracker, UNWATCHED, watches};
@@ -290,7 +292,7 @@ fn has_the_new(thread: &TrackedThread, facts: &[RunFacts]) -> bool {
         is_history(thread.baseline.as_ref(), fact) || thread.runs.iter().any(|run| (&run.id, run.requested_at) == key)
     };
     let mut newest_first: Vec<&RunFacts> = facts.iter().collect();
-    newest_first.sort_by(|one, other| other.ordinal.cmp(&one.ordinal));
+    newest_first.sort_by_key(|fact| Reverse(fact.ordinal));
     let Some(newest) = newest_first.first() else {
         return thread.baseline.is_none();
     };

@@ -1,0 +1,440 @@
+//! What time makes of a thread that is followed, when it is read, and what is kept of it.
+
+use jiff::SignedDuration;
+use t3code_mcp::lifecycle::{
+    EventKind, Outage, ReadNeed, RequestFacts, RowFacts, RunFacts, RunState, ThreadFacts, ThreadState, TrackedThread,
+    Tracker, fold_presuming,
+};
+
+use crate::support::{at, request, request_id, run, run_id, thread, unqueued};
+use crate::watcher::{Watcher, event, message, row, short, unwanted, wanted};
+
+use EventKind::{Completed, Failed, Interrupted, Stalled, Unreachable};
+
+// -------------------------------------------------------------------------------------------------------------- finish_timeout
+
+/// A read is asked for at the moment that the tracker named; the thread is still like this.
+fn at_its_time(watcher: &mut Watcher, facts: &ThreadFacts) -> Vec<t3code_mcp::lifecycle::Told> {
+    let changed = watcher.now;
+    let due = watcher.tracker.poll_timeout().expect("something is due");
+    watcher.now = due.max(watcher.now);
+    watcher.tracker.handle_time(watcher.now);
+    assert_eq!(
+        watcher.asks(),
+        Some(ReadNeed::Part),
+        "nothing is concluded without a read"
+    );
+    assert_eq!(watcher.told(), []);
+    watcher.reads_unchanged(facts, changed)
+}
+
+#[test]
+fn a_run_that_finishes_for_too_long_counts_as_completed_and_the_truth_makes_no_second_event() {
+    let mut watcher = Watcher::watching();
+    let finishing = thread(vec![run(1, "waiting")], vec![]);
+    assert_eq!(watcher.reads(&finishing), []);
+    let begun = watcher.now;
+    let told = at_its_time(&mut watcher, &finishing);
+    assert_eq!(watcher.now.duration_since(begun), SignedDuration::from_mins(3));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 1, "A")]);
+    assert!(told[0].unconfirmed);
+    // What views show meanwhile, and afterwards.
+    let presumed: Vec<_> = watcher.tracker.finish_timed_out().cloned().collect();
+    assert_eq!(fold_presuming(&finishing, &presumed).state, ThreadState::Completed);
+    watcher.restarts();
+    assert_eq!(watcher.reads(&finishing), []);
+    assert_eq!(watcher.tracker.finish_timed_out().count(), 1);
+    let truth = thread(vec![run(1, "failed")], vec![]);
+    // The row that shows it is reason enough to read, although nothing is open.
+    watcher
+        .tracker
+        .handle_row(&row(&run(1, "failed"), watcher.sequence + 1), watcher.now);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    assert_eq!(watcher.reads(&truth), []);
+    assert_eq!(watcher.tracker.finish_timed_out().count(), 0);
+    assert_eq!(fold_presuming(&truth, &[]).state, ThreadState::Failed);
+}
+
+#[test]
+fn a_run_that_was_steered_while_it_finished_begins_its_time_anew() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "waiting")], vec![]));
+    watcher.passes(170);
+    watcher.reads(&thread(vec![run(1, "running")], vec![]));
+    watcher.reads(&thread(vec![run(1, "waiting")], vec![]));
+    watcher.passes(100);
+    assert_eq!(watcher.reads(&thread(vec![run(1, "waiting")], vec![])), []);
+}
+
+#[test]
+fn the_time_in_which_the_machine_was_away_does_not_count() {
+    let mut watcher = Watcher::watching();
+    let finishing = thread(vec![run(1, "waiting")], vec![]);
+    watcher.reads(&finishing);
+    watcher.passes(100);
+    watcher.away(24 * 3600);
+    assert_eq!(watcher.reads(&finishing), []);
+    watcher.passes(100);
+    assert_eq!(watcher.reads(&finishing).len(), 1);
+}
+
+// --------------------------------------------------------------------------------------------------------------------- stalled
+
+#[test]
+fn a_run_without_any_change_is_told_once_and_its_end_all_the_same() {
+    let mut watcher = Watcher::watching();
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.reads(&works);
+    let begun = watcher.now;
+    let told = at_its_time(&mut watcher, &works);
+    assert_eq!(watcher.now.duration_since(begun), SignedDuration::from_mins(30));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Stalled, 1, "A")]);
+    assert_eq!(told[0].state, "running");
+    assert_eq!(watcher.tracker.poll_timeout(), None);
+    // A change, a stop again, a restart: once a run.
+    assert_eq!(watcher.reads(&works), []);
+    watcher.restarts();
+    assert_eq!(watcher.tracker.poll_timeout(), None);
+    let told = watcher.reads(&thread(vec![run(1, "failed")], vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Failed, 1, "A")]);
+}
+
+#[test]
+fn any_change_of_the_row_puts_off_that_a_run_stands_still() {
+    let mut watcher = Watcher::watching();
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.reads(&works);
+    watcher.passes(1700);
+    let moved = RowFacts {
+        updated_at: watcher.now,
+        ..row(&run(1, "running"), 1)
+    };
+    watcher.tracker.handle_row(&moved, watcher.now);
+    watcher.passes(200);
+    assert_eq!(watcher.reads_unchanged(&works, moved.updated_at), []);
+    watcher.passes(1700);
+    assert_eq!(watcher.reads_unchanged(&works, moved.updated_at).len(), 1);
+}
+
+#[test]
+fn a_run_that_waits_for_an_answer_or_for_another_run_does_not_stand_still() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "running")], vec![request("q", "user_input", 1)]));
+    assert_eq!(watcher.tracker.poll_timeout(), None);
+    let mut watcher = Watcher::watching();
+    let queue = thread(vec![run(1, "running"), run(2, "queued")], vec![]);
+    watcher.reads(&queue);
+    let told = at_its_time(&mut watcher, &queue);
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Stalled, 1, "A")]);
+}
+
+#[test]
+fn a_run_in_a_queue_that_is_held_stands_still() {
+    let mut watcher = Watcher::watching();
+    let held = RunFacts {
+        queue_held: true,
+        ..run(1, "queued")
+    };
+    let held = thread(vec![held], vec![]);
+    watcher.reads(&held);
+    let told = at_its_time(&mut watcher, &held);
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Stalled, 1, "A")]);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- unreachable
+
+#[test]
+fn an_outage_is_told_once_when_it_lasts_and_only_of_threads_with_watched_open_runs() {
+    let mut outage = Outage::new(SignedDuration::from_hours(1), at(0));
+    assert_eq!(outage.handle_back(), Some(at(0)));
+    assert_eq!(outage.poll_timeout(), None);
+    outage.handle_away(at(100));
+    outage.handle_away(at(200));
+    assert_eq!((outage.since(), outage.poll_timeout()), (Some(at(100)), Some(at(3700))));
+    outage.handle_time(at(3699));
+    assert_eq!(outage.poll_unreachable(), None);
+    outage.handle_time(at(3700));
+    assert_eq!(outage.poll_unreachable(), Some(at(100)));
+    outage.handle_time(at(9000));
+    assert_eq!((outage.poll_unreachable(), outage.poll_timeout()), (None, None));
+
+    let mut open = Watcher::watching();
+    open.reads(&thread(vec![run(1, "queued"), run(2, "running")], vec![]));
+    open.tracker.handle_unreachable(at(100), at(3700));
+    let told = open.told();
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Unreachable, 2, "A")]);
+    assert_eq!(told[0].away_since, Some(at(100)));
+    // Nor after a restart of ours, for whom the outage begins later.
+    open.restarts();
+    open.tracker.handle_unreachable(at(4000), at(8000));
+    assert_eq!(open.told(), []);
+
+    let mut ended = Watcher::watching();
+    ended.reads(&thread(vec![run(1, "completed")], vec![]));
+    let mut unwatched = Watcher::launched(&[("message-1", unwanted())]);
+    unwatched.belongs("message-1", 1);
+    unwatched.reads(&thread(vec![run(1, "running")], vec![]));
+    for quiet in [&mut ended, &mut unwatched] {
+        quiet.tracker.handle_unreachable(at(100), at(3700));
+        assert_eq!(quiet.told(), []);
+    }
+}
+
+#[test]
+fn the_next_outage_is_another_one() {
+    let mut watcher = Watcher::watching();
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.reads(&works);
+    watcher.tracker.handle_unreachable(at(100), at(3700));
+    let first = watcher.told();
+    watcher.away(9000);
+    watcher.tracker.handle_unreachable(at(20_000), at(30_000));
+    let second = watcher.told();
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_ne!(first[0].parts(), second[0].parts());
+}
+
+#[test]
+fn while_the_machine_is_away_nothing_is_concluded_but_that() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "waiting")], vec![]));
+    watcher.passes(3600);
+    for _ in 0..10 {
+        watcher.tracker.handle_time(watcher.now);
+        if watcher.asks().is_some() {
+            watcher.tracker.handle_read_failed(watcher.now);
+        }
+        let due = watcher.tracker.poll_timeout().unwrap();
+        assert!(due > watcher.now, "no spinning");
+        watcher.now = due;
+    }
+    assert_eq!(watcher.told(), []);
+}
+
+// --------------------------------------------------------------------------------------------------------------------- reading
+
+#[test]
+fn a_row_that_names_a_change_asks_for_one_read_and_never_ends_anything() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "running")], vec![]));
+    for (sequence, latest) in [
+        (2, run(2, "cancelled")),
+        (3, run(1, "completed")),
+        (4, run(1, "failed")),
+    ] {
+        watcher.tracker.handle_row(&row(&latest, sequence), watcher.now);
+        assert_eq!(watcher.told(), []);
+        assert_eq!(watcher.kept().runs[0].state, RunState::Running);
+    }
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    assert_eq!(watcher.asks(), None);
+    let gone = RowFacts {
+        deleted: true,
+        ..row(&run(1, "failed"), 5)
+    };
+    watcher.tracker.handle_row(&gone, watcher.now);
+    // One is under way; this one is asked for when that was answered, unless the answer is of this row.
+    assert_eq!(watcher.asks(), None);
+    watcher.sequence = 3;
+    assert_eq!(watcher.reads(&thread(vec![run(1, "running")], vec![])), []);
+    assert_eq!(watcher.asks(), None);
+    let due = watcher.tracker.poll_timeout().unwrap();
+    watcher.tracker.handle_time(due);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    assert_eq!(watcher.reads(&thread(vec![run(1, "running")], vec![])), []);
+    assert_eq!(watcher.asks(), None);
+}
+
+#[test]
+fn the_shell_may_skip_every_state_between_two_rows() {
+    let mut watcher = Watcher::watching();
+    watcher.tracker.handle_row(&row(&run(1, "starting"), 1), watcher.now);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.sequence = 0;
+    watcher.reads(&thread(vec![run(1, "starting")], vec![]));
+    watcher.tracker.handle_row(&row(&run(3, "completed"), 90), watcher.now);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.sequence = 89;
+    let told = watcher.reads(&thread(
+        vec![run(1, "failed"), run(2, "interrupted"), run(3, "completed")],
+        vec![],
+    ));
+    let expected = [
+        event(Failed, 1, "A"),
+        event(Interrupted, 2, "A"),
+        event(Completed, 3, "A"),
+    ];
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), expected);
+    // The row that the read was of already.
+    watcher.tracker.handle_row(&row(&run(3, "completed"), 90), watcher.now);
+    assert_eq!(watcher.asks(), None);
+}
+
+#[test]
+fn a_change_that_the_row_does_not_name_is_read_now_and_then_while_something_is_open() {
+    let mut watcher = Watcher::watching();
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.tracker.handle_row(&row(&run(1, "running"), 1), watcher.now);
+    watcher.asks();
+    watcher.reads(&works);
+    let mut reads = 0;
+    for second in 0..100 {
+        watcher.passes(1);
+        watcher
+            .tracker
+            .handle_row(&row(&run(1, "running"), 100 + second), watcher.now);
+        watcher.tracker.handle_time(watcher.now);
+        if watcher.asks().is_some() {
+            reads += 1;
+            watcher.sequence = 99 + second;
+            let read_at = watcher.now;
+            watcher.reads(&works);
+            watcher.now = read_at;
+        }
+    }
+    assert_eq!(reads, 3);
+}
+
+#[test]
+fn an_idle_thread_is_read_only_if_its_row_shows_a_run_that_its_history_lacks() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "completed")], vec![]));
+    watcher.restarts();
+    watcher.away(10);
+    assert_eq!(watcher.asks(), None);
+    watcher.tracker.handle_row(&row(&run(1, "completed"), 10), watcher.now);
+    assert_eq!(watcher.asks(), None);
+    watcher.tracker.handle_row(&row(&run(2, "starting"), 11), watcher.now);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+}
+
+#[test]
+fn a_gap_has_everything_that_is_open_read_and_forgets_what_was_under_way() {
+    let mut watcher = Watcher::watching();
+    assert_eq!(watcher.asks(), None);
+    watcher.away(10);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.away(10);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+}
+
+#[test]
+fn a_read_that_is_older_than_one_before_changes_nothing() {
+    let mut watcher = Watcher::watching();
+    watcher.sequence = 10;
+    watcher.reads(&thread(vec![run(1, "running"), run(2, "queued")], vec![]));
+    let before = watcher.kept();
+    watcher.sequence = 8;
+    assert_eq!(watcher.reads(&thread(vec![run(1, "running")], vec![])), []);
+    assert_eq!(watcher.kept(), before);
+}
+
+#[test]
+fn a_read_that_was_under_way_when_a_message_was_taken_is_followed_by_another() {
+    let mut watcher = Watcher::watching();
+    watcher.away(10);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.tracker.settle(&message("message-1"), false);
+    watcher.messages.clear();
+    watcher.reads(&thread(vec![], vec![]));
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+}
+
+// ------------------------------------------------------------------------------------------------------------------------ kept
+
+#[test]
+fn what_is_kept_is_marked_as_changed_only_when_it_is_another() {
+    let mut watcher = Watcher::watching();
+    assert!(watcher.tracker.poll_dirty());
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.reads(&works);
+    assert!(watcher.tracker.poll_dirty());
+    for _ in 0..3 {
+        watcher
+            .tracker
+            .handle_row(&row(&run(1, "running"), watcher.sequence), watcher.now);
+        watcher.reads(&works);
+        assert!(!watcher.tracker.poll_dirty());
+    }
+}
+
+#[test]
+fn the_same_input_leads_to_the_same_state() {
+    let feed = || {
+        let mut watcher = busy_for_a_while();
+        watcher.told();
+        watcher
+    };
+    assert_eq!(feed().tracker, feed().tracker);
+}
+
+fn busy_for_a_while() -> Watcher {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(
+        vec![run(1, "running"), run(2, "queued")],
+        vec![request("q", "user_input", 1)],
+    ));
+    watcher.away(100);
+    watcher.dispatch("message-3", wanted("B"));
+    watcher.belongs("message-3", 3);
+    watcher.reads(&thread(vec![run(1, "waiting"), unqueued(2), run(3, "queued")], vec![]));
+    watcher
+}
+
+#[test]
+fn of_a_long_life_little_is_kept() {
+    let mut watcher = Watcher::watching();
+    let mut runs: Vec<RunFacts> = Vec::new();
+    for ordinal in 1..=200 {
+        let mut now = runs.clone();
+        now.push(run(ordinal, "running"));
+        let requests = (0..5)
+            .map(|one| RequestFacts {
+                id: request_id(&format!("{ordinal}-{one}")),
+                ..request("", "command", ordinal)
+            })
+            .collect();
+        watcher.reads(&thread(now, requests));
+        let end = if ordinal % 3 == 0 {
+            unqueued(ordinal)
+        } else {
+            run(ordinal, ["failed", "completed"][usize::from(ordinal % 2 == 0)])
+        };
+        runs.push(end);
+        watcher.reads(&thread(runs.clone(), vec![]));
+    }
+    let kept = watcher.kept();
+    assert!(
+        kept.runs.len() <= 2 && kept.requests.is_empty() && kept.dispatched.is_empty(),
+        "{kept:?}"
+    );
+    assert_eq!(kept.baseline.map(|baseline| baseline.ordinal), Some(200));
+    // A run that asks again and again.
+    let mut asked: Vec<RequestFacts> = Vec::new();
+    let mut now = runs;
+    now.push(run(201, "running"));
+    let mut told = 0;
+    for one in 0..500 {
+        for before in &mut asked {
+            "resolved".clone_into(&mut before.status);
+        }
+        asked.push(RequestFacts {
+            id: request_id(&format!("201-{one}")),
+            created_at: at(1000 + one),
+            ..request("", "command", 201)
+        });
+        told += watcher.reads(&thread(now.clone(), asked.clone())).len();
+    }
+    assert_eq!(told, 500);
+    assert!(watcher.kept().requests.len() <= 65, "{}", watcher.kept().requests.len());
+    assert_eq!(
+        watcher.kept().runs.iter().filter(|run| run.id == run_id(201)).count(),
+        1
+    );
+}
+
+#[test]
+fn a_hundred_thousand_quiet_threads_fit_in_memory() {
+    assert!(size_of::<TrackedThread>() <= 256, "{}", size_of::<TrackedThread>());
+    assert!(size_of::<Tracker>() <= 512, "{}", size_of::<Tracker>());
+}
