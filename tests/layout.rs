@@ -12,11 +12,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lifecycle", &["protocol"]),
     ("simulator", &["protocol"]),
     ("machine", &["lifecycle", "protocol", "config"]),
+    ("store", &["lifecycle", "protocol"]),
     ("fleet", &["machine", "lifecycle", "protocol", "config"]),
-    ("gateway", &["fleet", "machine", "lifecycle", "protocol", "config"]),
+    (
+        "gateway",
+        &["fleet", "store", "machine", "lifecycle", "protocol", "config"],
+    ),
     (
         "mcp",
-        &["gateway", "fleet", "machine", "lifecycle", "protocol", "config"],
+        &[
+            "gateway",
+            "fleet",
+            "store",
+            "machine",
+            "lifecycle",
+            "protocol",
+            "config",
+        ],
     ),
     (
         "http",
@@ -29,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mcp",
             "gateway",
             "fleet",
+            "store",
             "machine",
             "lifecycle",
             "simulator",

@@ -1,0 +1,97 @@
+//! What the gateway wants of whoever keeps an eye on threads (`watch`), and how it says so.
+//!
+//! What must not be lost stands in the ledger before it is said here: a wish that is lost with the process is found again there.
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::lifecycle::Watch;
+use crate::protocol::{MessageId, ThreadId};
+use crate::store::{NewReceipt, StoreError};
+
+/// How many wishes may wait.
+const WAITING: usize = 1_024;
+
+/// What is wanted.
+#[derive(Debug)]
+pub enum Wish {
+    /// A message is about to be sent: follow what it becomes.
+    TakeUp(Box<NewReceipt>),
+    /// What became of a message.
+    Settle {
+        /// The machine.
+        machine: String,
+        /// The thread.
+        thread: ThreadId,
+        /// The message.
+        message: MessageId,
+        /// What became of it.
+        fate: Fate,
+    },
+    /// Switch a thread's events.
+    Switch {
+        /// The machine.
+        machine: String,
+        /// The thread.
+        thread: ThreadId,
+        /// On or off.
+        enabled: bool,
+        /// What its runs are reported as from now on.
+        watch: Watch,
+        /// Told when it is on disk.
+        done: oneshot::Sender<Result<(), StoreError>>,
+    },
+    /// What is watched?
+    List {
+        /// Where the answer goes.
+        to: oneshot::Sender<Vec<WatchedThread>>,
+    },
+}
+
+/// What became of a message that was to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// T3 took it.
+    Taken,
+    /// It came to nothing, and never will.
+    Nothing,
+    /// Nobody knows: only T3 can show it.
+    Unknown,
+}
+
+/// A thread whose events somebody wants.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WatchedThread {
+    /// The machine.
+    pub machine: String,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The project's id.
+    pub project: Option<crate::protocol::ProjectId>,
+    /// Its title, as last known.
+    pub title: Option<String>,
+    /// Every run of it is watched, whoever starts it.
+    pub every: bool,
+    /// How many watched runs are open.
+    pub open: usize,
+    /// The client that asked for it.
+    pub client: Option<String>,
+}
+
+/// Where wishes go. Clones speak to the same.
+#[derive(Clone, Debug)]
+pub struct Tracking(mpsc::Sender<Wish>);
+
+impl Tracking {
+    /// A place for wishes, and where they come out.
+    pub fn new() -> (Self, mpsc::Receiver<Wish>) {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        (Self(sender), receiver)
+    }
+
+    /// Says what is wanted. Nobody listens any more only when the program stops; then the ledger keeps what matters.
+    pub async fn wish(&self, wish: Wish) {
+        if self.0.send(wish).await.is_err() {
+            tracing::debug!("nobody takes wishes any more");
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Receipts: a caller's intent, on disk before the first command is sent, and what became of it.
+//!
+//! Written by `gateway`; `watch` reads those that it has not taken up yet, and settles them. Kept for ever: a request id holds for ever.
+
+use jiff::Timestamp;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use crate::lifecycle::{Baseline, Watch};
+use crate::protocol::{EnvironmentId, MessageId, RunId, ThreadId};
+use crate::store::Store;
+use crate::store::columns::{Columns, integer, micros};
+use crate::store::error::{Fault, StoreError};
+
+/// Whether a thread is begun or continued.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReceiptKind {
+    /// A thread with a run in it.
+    Launch,
+    /// A message to a thread that is there.
+    Continue,
+}
+
+/// What a caller asked for, before anything is sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NewReceipt {
+    /// The caller's configured name.
+    pub client: String,
+    /// Its request id, or one of our own.
+    pub request: String,
+    /// The caller named the request id.
+    pub explicit: bool,
+    /// What it asked for, in 32 bytes.
+    pub payload_hash: [u8; 32],
+    /// The machine.
+    pub machine: String,
+    /// The machine's environment id, once known.
+    pub environment: Option<EnvironmentId>,
+    /// The thread.
+    pub thread: ThreadId,
+    /// The message.
+    pub message: MessageId,
+    /// Whether a thread is begun.
+    pub kind: ReceiptKind,
+    /// What the run is to be reported as.
+    pub watch: Watch,
+    /// Where the thread's history ended when it was asked, if it was there.
+    pub baseline: Option<Baseline>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// The protocol that the machine spoke.
+    pub protocol: u32,
+}
+
+/// What became of an intent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// Nothing was sent yet.
+    NotStarted,
+    /// It was sent, and nobody knows.
+    Unknown,
+    /// T3 has it.
+    Started {
+        /// The run, once it was seen.
+        run: Option<RunId>,
+    },
+    /// It definitely came to nothing.
+    Nothing,
+}
+
+/// What became of the answer to the call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum AnswerFate {
+    /// The call goes on, or its process died with it.
+    Pending,
+    /// It was written.
+    Answered,
+    /// It was lost, then.
+    Lost(Timestamp),
+}
+
+/// A receipt.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Receipt {
+    /// What was asked; thread and message are those of the last attempt.
+    pub intent: NewReceipt,
+    /// The attempt, from 0. Moves on only when the one before has definitely come to nothing.
+    pub attempt: u32,
+    /// Something was sent.
+    pub sent: bool,
+    /// The last step that was begun.
+    pub step: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What became of the answer.
+    pub answer: AnswerFate,
+    /// `watch` has taken it up.
+    pub settled: bool,
+}
+
+/// What is now known of a receipt; what is left out stays.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ReceiptUpdate {
+    /// A later attempt begins: it is open to be taken up again.
+    pub attempt: Option<u32>,
+    /// Something was sent. Never taken back.
+    pub sent: bool,
+    /// The step that begins.
+    pub step: Option<String>,
+    /// What became of it. What has started stays so within its attempt.
+    pub outcome: Option<Outcome>,
+    /// The thread of this attempt.
+    pub thread: Option<ThreadId>,
+    /// The message of this attempt.
+    pub message: Option<MessageId>,
+    /// What became of the answer.
+    pub answer: Option<AnswerFate>,
+    /// `watch` has taken it up.
+    pub settled: bool,
+}
+
+/// Whether a receipt is new.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Claimed {
+    /// It was not there: it is now.
+    New,
+    /// It was there, with these facts. Whether they are those of the same call is the caller's to compare.
+    Existing(Box<Receipt>),
+}
+
+impl Store {
+    /// Puts a receipt on disk, unless there is one of that client and request.
+    pub async fn claim_receipt(&self, new: &NewReceipt) -> Result<Claimed, StoreError> {
+        let new = new.clone();
+        self.write(move |connection| {
+            Box::pin(async move {
+                if insert(connection, &new).await? {
+                    return Ok(Claimed::New);
+                }
+                let existing = find(connection, &new.client, &new.request).await?;
+                Ok(existing.map_or(Claimed::New, |receipt| Claimed::Existing(Box::new(receipt))))
+            })
+        })
+        .await
+    }
+
+    /// Keeps what became of an intent; false where there is no such receipt.
+    pub async fn update_receipt(
+        &self,
+        client: &str,
+        request: &str,
+        update: &ReceiptUpdate,
+    ) -> Result<bool, StoreError> {
+        let (client, request, update) = (client.to_owned(), request.to_owned(), update.clone());
+        self.write(move |connection| Box::pin(async move { apply(connection, &client, &request, &update).await }))
+            .await
+    }
+
+    /// The receipt of a client's request.
+    pub async fn receipt(&self, client: &str, request: &str) -> Result<Option<Receipt>, StoreError> {
+        let mut reader = self.reader().await?;
+        find(&mut reader, client, request)
+            .await
+            .map_err(|fault| self.told(fault))
+    }
+
+    /// The newest receipt without a request id for an equal call whose answer was lost at `since` or later.
+    pub async fn lost_receipt(
+        &self,
+        client: &str,
+        payload_hash: &[u8; 32],
+        since: Timestamp,
+    ) -> Result<Option<Receipt>, StoreError> {
+        let mut reader = self.reader().await?;
+        lost(&mut reader, client, payload_hash, since)
+            .await
+            .map_err(|fault| self.told(fault))
+    }
+
+    /// Calls whose answers are pending were cut off with their process: from now on they count as lost. For the owner, before it answers its
+    /// first call; gives their number.
+    pub async fn lose_pending_answers(&self, now: Timestamp) -> Result<u64, StoreError> {
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("UPDATE receipts SET answer = 'lost', lost_at = ? WHERE answer = 'pending'")
+                    .bind(micros(now))
+                    .execute(connection)
+                    .await?;
+                Ok(done.rows_affected())
+            })
+        })
+        .await
+    }
+
+    /// Every receipt that `watch` has not taken up, oldest first.
+    pub async fn open_receipts(&self) -> Result<Vec<Receipt>, StoreError> {
+        let mut reader = self.reader().await?;
+        open(&mut reader).await.map_err(|fault| self.told(fault))
+    }
+
+    /// Takes a receipt away: its call ended before anything was sent. One of which something was sent stays; false then.
+    pub async fn forget_receipt(&self, client: &str, request: &str) -> Result<bool, StoreError> {
+        let (client, request) = (client.to_owned(), request.to_owned());
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query("DELETE FROM receipts WHERE client = ? AND request = ? AND sent = 0")
+                    .bind(client)
+                    .bind(request)
+                    .execute(connection)
+                    .await?;
+                Ok(done.rows_affected() > 0)
+            })
+        })
+        .await
+    }
+}
+
+impl Receipt {
+    /// What an update makes of it.
+    fn updated(mut self, update: &ReceiptUpdate) -> Self {
+        let moves_on = update.attempt.is_some_and(|attempt| attempt > self.attempt);
+        if let Some(outcome) = &update.outcome {
+            self.outcome = match (self.outcome, outcome.clone()) {
+                (_, new) if moves_on => new,
+                (Outcome::Started { run: known }, Outcome::Started { run }) => Outcome::Started { run: run.or(known) },
+                (started @ Outcome::Started { .. }, Outcome::NotStarted | Outcome::Unknown | Outcome::Nothing) => {
+                    started
+                }
+                (Outcome::NotStarted | Outcome::Unknown | Outcome::Nothing, new) => new,
+            };
+        }
+        self.attempt = update.attempt.unwrap_or(0).max(self.attempt);
+        self.settled = update.settled || (self.settled && !moves_on);
+        self.sent |= update.sent;
+        self.step = update.step.clone().unwrap_or(self.step);
+        self.intent.thread = update.thread.clone().unwrap_or(self.intent.thread);
+        self.intent.message = update.message.clone().unwrap_or(self.intent.message);
+        self.answer = update.answer.unwrap_or(self.answer);
+        self
+    }
+}
+
+/// The columns that [`receipt`] reads, in its order, with what follows.
+macro_rules! select {
+    ($rest:literal) => {
+        sqlx::query(concat!(
+            "SELECT client, request, explicit, payload_hash, machine, environment, thread, message, kind, watch_on, \
+             watch_origin, watch_client, baseline_ordinal, baseline_requested_at, created_at, protocol, attempt, sent, \
+             step, outcome, run, answer, lost_at, settled FROM receipts ",
+            $rest
+        ))
+    };
+}
+
+async fn insert(connection: &mut SqliteConnection, new: &NewReceipt) -> Result<bool, Fault> {
+    let baseline = new.baseline.as_ref();
+    let done = sqlx::query(
+        "INSERT INTO receipts (client, request, explicit, payload_hash, machine, environment, thread, message, kind, \
+         watch_on, watch_origin, watch_client, baseline_ordinal, baseline_requested_at, created_at, protocol) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (client, request) DO NOTHING",
+    )
+    .bind(&new.client)
+    .bind(&new.request)
+    .bind(new.explicit)
+    .bind(new.payload_hash.as_slice())
+    .bind(&new.machine)
+    .bind(new.environment.as_deref())
+    .bind(&*new.thread)
+    .bind(&*new.message)
+    .bind(match new.kind {
+        ReceiptKind::Launch => "launch",
+        ReceiptKind::Continue => "continue",
+    })
+    .bind(new.watch.on)
+    .bind(new.watch.origin.as_deref())
+    .bind(new.watch.client.as_deref())
+    .bind(baseline.map(|baseline| integer(baseline.ordinal)))
+    .bind(baseline.map(|baseline| micros(baseline.requested_at)))
+    .bind(micros(new.created_at))
+    .bind(new.protocol)
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+async fn find(connection: &mut SqliteConnection, client: &str, request: &str) -> Result<Option<Receipt>, Fault> {
+    let row = select!("WHERE client = ? AND request = ?")
+        .bind(client)
+        .bind(request)
+        .fetch_optional(connection)
+        .await?;
+    row.as_ref().map(receipt).transpose()
+}
+
+async fn lost(
+    connection: &mut SqliteConnection,
+    client: &str,
+    payload_hash: &[u8; 32],
+    since: Timestamp,
+) -> Result<Option<Receipt>, Fault> {
+    let row = select!(
+        "WHERE client = ? AND payload_hash = ? AND answer = 'lost' AND lost_at >= ? AND explicit = 0 \
+         ORDER BY lost_at DESC LIMIT 1"
+    )
+    .bind(client)
+    .bind(payload_hash.as_slice())
+    .bind(micros(since))
+    .fetch_optional(connection)
+    .await?;
+    row.as_ref().map(receipt).transpose()
+}
+
+async fn open(connection: &mut SqliteConnection) -> Result<Vec<Receipt>, Fault> {
+    let rows = select!("WHERE settled = 0 ORDER BY created_at")
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(receipt).collect()
+}
+
+/// Keeps what is known of a receipt, within a transaction.
+pub(super) async fn apply(
+    connection: &mut SqliteConnection,
+    client: &str,
+    request: &str,
+    update: &ReceiptUpdate,
+) -> Result<bool, Fault> {
+    let Some(found) = find(connection, client, request).await? else {
+        return Ok(false);
+    };
+    let new = found.updated(update);
+    let (outcome, run) = match &new.outcome {
+        Outcome::NotStarted => ("not_started", None),
+        Outcome::Unknown => ("unknown", None),
+        Outcome::Started { run } => ("started", run.as_deref()),
+        Outcome::Nothing => ("nothing", None),
+    };
+    let (answer, lost_at) = match new.answer {
+        AnswerFate::Pending => ("pending", None),
+        AnswerFate::Answered => ("answered", None),
+        AnswerFate::Lost(at) => ("lost", Some(micros(at))),
+    };
+    sqlx::query(
+        "UPDATE receipts SET attempt = ?, sent = ?, step = ?, outcome = ?, run = ?, thread = ?, message = ?, answer = ?, \
+         lost_at = ?, settled = ? WHERE client = ? AND request = ?",
+    )
+    .bind(new.attempt)
+    .bind(new.sent)
+    .bind(&new.step)
+    .bind(outcome)
+    .bind(run)
+    .bind(&*new.intent.thread)
+    .bind(&*new.intent.message)
+    .bind(answer)
+    .bind(lost_at)
+    .bind(new.settled)
+    .bind(client)
+    .bind(request)
+    .execute(connection)
+    .await?;
+    Ok(true)
+}
+
+fn receipt(row: &SqliteRow) -> Result<Receipt, Fault> {
+    let mut columns = Columns::of(row);
+    let client: String = columns.take()?;
+    let request: String = columns.take()?;
+    let unknown = |word: String| Fault::Word {
+        table: "receipts",
+        row: format!("{client}/{request}"),
+        word,
+    };
+    let intent = NewReceipt {
+        client: client.clone(),
+        request: request.clone(),
+        explicit: columns.take()?,
+        payload_hash: <[u8; 32]>::try_from(columns.take::<&[u8]>()?)
+            .map_err(|_| Fault::Value("a hash of another length"))?,
+        machine: columns.take()?,
+        environment: columns.id_if()?,
+        thread: columns.id()?,
+        message: columns.id()?,
+        kind: match columns.take::<String>()? {
+            word if word == "launch" => ReceiptKind::Launch,
+            word if word == "continue" => ReceiptKind::Continue,
+            word => return Err(unknown(word)),
+        },
+        watch: columns.watch()?,
+        baseline: columns.baseline()?,
+        created_at: columns.time()?,
+        protocol: columns.small()?,
+    };
+    let attempt = columns.small()?;
+    let sent = columns.take()?;
+    let step = columns.take()?;
+    let (outcome, run) = (columns.take::<String>()?, columns.id_if()?);
+    let outcome = match outcome.as_str() {
+        "not_started" => Outcome::NotStarted,
+        "unknown" => Outcome::Unknown,
+        "started" => Outcome::Started { run },
+        "nothing" => Outcome::Nothing,
+        _ => return Err(unknown(outcome)),
+    };
+    let (answer, lost_at) = (columns.take::<String>()?, columns.time_if()?);
+    let answer = match (answer.as_str(), lost_at) {
+        ("pending", _) => AnswerFate::Pending,
+        ("answered", _) => AnswerFate::Answered,
+        ("lost", Some(at)) => AnswerFate::Lost(at),
+        _ => return Err(unknown(answer)),
+    };
+    Ok(Receipt {
+        intent,
+        attempt,
+        sent,
+        step,
+        outcome,
+        answer,
+        settled: columns.take()?,
+    })
+}

@@ -1,0 +1,301 @@
+//! Tracked threads: what was last known of each, as the tracker left it.
+//!
+//! Written by `watch` alone, through a batch; read whole, at the start.
+
+use std::iter::Peekable;
+
+use futures_util::TryStreamExt as _;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+
+use crate::lifecycle::{Dispatched, RequestState, RunState, TrackedRequest, TrackedRun, TrackedThread};
+use crate::protocol::{EnvironmentId, ProjectId, ThreadId};
+use crate::store::Store;
+use crate::store::columns::{Columns, integer, micros};
+use crate::store::error::{Fault, StoreError};
+
+/// A tracked thread and where it lives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tracked {
+    /// The machine.
+    pub machine: String,
+    /// The machine's environment id; none where the thread was taken over from elsewhere.
+    pub environment: Option<EnvironmentId>,
+    /// The thread's project, once known.
+    pub project_id: Option<ProjectId>,
+    /// The project's title, once known.
+    pub project_title: Option<String>,
+    /// The thread's title, once known.
+    pub title: Option<String>,
+    /// The protocol that the machine spoke.
+    pub protocol: u32,
+    /// What the tracker keeps.
+    pub thread: TrackedThread,
+}
+
+impl Store {
+    /// Every tracked thread.
+    pub async fn tracked(&self) -> Result<Vec<Tracked>, StoreError> {
+        let mut reader = self.reader().await?;
+        load(&mut reader).await.map_err(|fault| self.told(fault))
+    }
+}
+
+/// Keeps a thread in place of what was kept of it, within a transaction.
+pub(super) async fn upsert(connection: &mut SqliteConnection, tracked: &Tracked) -> Result<(), Fault> {
+    let thread = &tracked.thread;
+    let baseline = thread.baseline.as_ref();
+    let key: i64 = sqlx::query_scalar(
+        "INSERT INTO tracked_threads (machine, thread, environment, project_id, project_title, title, protocol, latest_on, \
+         latest_origin, latest_client, every_run, baseline_ordinal, baseline_requested_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (machine, thread) DO UPDATE SET \
+         environment = excluded.environment, project_id = excluded.project_id, project_title = excluded.project_title, \
+         title = excluded.title, protocol = excluded.protocol, latest_on = excluded.latest_on, \
+         latest_origin = excluded.latest_origin, latest_client = excluded.latest_client, every_run = excluded.every_run, \
+         baseline_ordinal = excluded.baseline_ordinal, baseline_requested_at = excluded.baseline_requested_at \
+         RETURNING key",
+    )
+    .bind(&tracked.machine)
+    .bind(&*thread.thread)
+    .bind(tracked.environment.as_deref())
+    .bind(tracked.project_id.as_deref())
+    .bind(tracked.project_title.as_deref())
+    .bind(tracked.title.as_deref())
+    .bind(tracked.protocol)
+    .bind(thread.latest.on)
+    .bind(thread.latest.origin.as_deref())
+    .bind(thread.latest.client.as_deref())
+    .bind(thread.every)
+    .bind(baseline.map(|baseline| integer(baseline.ordinal)))
+    .bind(baseline.map(|baseline| micros(baseline.requested_at)))
+    .fetch_one(&mut *connection)
+    .await?;
+    replace_runs(connection, key, &thread.runs).await?;
+    replace_requests(connection, key, &thread.requests).await?;
+    replace_messages(connection, key, &thread.dispatched).await
+}
+
+/// Forgets a thread, within a transaction.
+pub(super) async fn forget(connection: &mut SqliteConnection, machine: &str, thread: &ThreadId) -> Result<(), Fault> {
+    sqlx::query("DELETE FROM tracked_threads WHERE machine = ? AND thread = ?")
+        .bind(machine)
+        .bind(&**thread)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn replace_runs(connection: &mut SqliteConnection, key: i64, runs: &[TrackedRun]) -> Result<(), Fault> {
+    sqlx::query("DELETE FROM tracked_runs WHERE thread_key = ?")
+        .bind(key)
+        .execute(&mut *connection)
+        .await?;
+    for (position, run) in (0_i64..).zip(runs) {
+        sqlx::query(
+            "INSERT INTO tracked_runs (thread_key, position, run, requested_at, ordinal, state, watch_on, watch_origin, \
+             watch_client, message, finishing_since, changed_at, stalled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(key)
+        .bind(position)
+        .bind(&*run.id)
+        .bind(micros(run.requested_at))
+        .bind(integer(run.ordinal))
+        .bind(run.state.name())
+        .bind(run.watch.on)
+        .bind(run.watch.origin.as_deref())
+        .bind(run.watch.client.as_deref())
+        .bind(run.message.as_deref())
+        .bind(run.finishing_since.map(micros))
+        .bind(micros(run.changed_at))
+        .bind(run.stalled)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn replace_requests(
+    connection: &mut SqliteConnection,
+    key: i64,
+    requests: &[TrackedRequest],
+) -> Result<(), Fault> {
+    sqlx::query("DELETE FROM tracked_requests WHERE thread_key = ?")
+        .bind(key)
+        .execute(&mut *connection)
+        .await?;
+    for (position, request) in (0_i64..).zip(requests) {
+        sqlx::query(
+            "INSERT INTO tracked_requests (thread_key, position, request, created_at, run, state) VALUES (?, ?, ?, ?, ?, ?)",
+        )
+        .bind(key)
+        .bind(position)
+        .bind(&*request.id)
+        .bind(micros(request.created_at))
+        .bind(request.run.as_deref())
+        .bind(request.state.name())
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn replace_messages(connection: &mut SqliteConnection, key: i64, dispatched: &[Dispatched]) -> Result<(), Fault> {
+    sqlx::query("DELETE FROM tracked_messages WHERE thread_key = ?")
+        .bind(key)
+        .execute(&mut *connection)
+        .await?;
+    for (position, dispatched) in (0_i64..).zip(dispatched) {
+        sqlx::query(
+            "INSERT INTO tracked_messages (thread_key, position, message, watch_on, watch_origin, watch_client, sent_at, \
+             settled) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(key)
+        .bind(position)
+        .bind(&*dispatched.message)
+        .bind(dispatched.watch.on)
+        .bind(dispatched.watch.origin.as_deref())
+        .bind(dispatched.watch.client.as_deref())
+        .bind(micros(dispatched.at))
+        .bind(dispatched.settled)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Four reads in the order of the keys, put together on the way.
+async fn load(connection: &mut SqliteConnection) -> Result<Vec<Tracked>, Fault> {
+    let mut runs = children(
+        connection,
+        "SELECT thread_key, run, requested_at, ordinal, state, watch_on, watch_origin, watch_client, message, \
+         finishing_since, changed_at, stalled FROM tracked_runs ORDER BY thread_key, position",
+        run,
+    )
+    .await?;
+    let mut requests = children(
+        connection,
+        "SELECT thread_key, request, created_at, run, state FROM tracked_requests ORDER BY thread_key, position",
+        request,
+    )
+    .await?;
+    let mut messages = children(
+        connection,
+        "SELECT thread_key, message, watch_on, watch_origin, watch_client, sent_at, settled FROM tracked_messages \
+         ORDER BY thread_key, position",
+        message,
+    )
+    .await?;
+    let mut rows = sqlx::query(
+        "SELECT key, machine, thread, environment, project_id, project_title, title, protocol, latest_on, latest_origin, \
+         latest_client, every_run, baseline_ordinal, baseline_requested_at FROM tracked_threads ORDER BY key",
+    )
+    .fetch(connection);
+    let mut found = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        let mut columns = Columns::of(&row);
+        let key: i64 = columns.take()?;
+        let machine = columns.take()?;
+        let thread = columns.id()?;
+        found.push(Tracked {
+            machine,
+            environment: columns.id_if()?,
+            project_id: columns.id_if()?,
+            project_title: columns.take()?,
+            title: columns.take()?,
+            protocol: columns.small()?,
+            thread: TrackedThread {
+                thread,
+                latest: columns.watch()?,
+                every: columns.take()?,
+                baseline: columns.baseline()?,
+                runs: of_thread(&mut runs, key),
+                requests: of_thread(&mut requests, key),
+                dispatched: of_thread(&mut messages, key),
+            },
+        });
+    }
+    Ok(found)
+}
+
+type Children<T> = Peekable<std::vec::IntoIter<(i64, T)>>;
+
+/// The rows of a table of parts, each with its thread's key.
+async fn children<T>(
+    connection: &mut SqliteConnection,
+    query: &'static str,
+    read: fn(&mut Columns<'_>) -> Result<T, Fault>,
+) -> Result<Children<T>, Fault> {
+    let mut rows = sqlx::query(query).fetch(connection);
+    let mut found = Vec::new();
+    while let Some(row) = rows.try_next().await? {
+        found.push(keyed(&row, read)?);
+    }
+    Ok(found.into_iter().peekable())
+}
+
+fn keyed<T>(row: &SqliteRow, read: fn(&mut Columns<'_>) -> Result<T, Fault>) -> Result<(i64, T), Fault> {
+    let mut columns = Columns::of(row);
+    Ok((columns.take()?, read(&mut columns)?))
+}
+
+/// Those of the thread, from the front.
+fn of_thread<T>(children: &mut Children<T>, key: i64) -> Vec<T> {
+    let mut found = Vec::new();
+    while let Some((_, child)) = children.next_if(|(of, _)| *of <= key) {
+        found.push(child);
+    }
+    found
+}
+
+fn run(columns: &mut Columns<'_>) -> Result<TrackedRun, Fault> {
+    let id: String = columns.take()?;
+    let requested_at = columns.time()?;
+    let ordinal = columns.count()?;
+    let word: &str = columns.take()?;
+    let Some(state) = RunState::parse(word) else {
+        return Err(Fault::Word {
+            table: "tracked_runs",
+            row: format!("run {id}"),
+            word: word.to_owned(),
+        });
+    };
+    Ok(TrackedRun {
+        id: id.into(),
+        requested_at,
+        ordinal,
+        state,
+        watch: columns.watch()?,
+        message: columns.id_if()?,
+        finishing_since: columns.time_if()?,
+        changed_at: columns.time()?,
+        stalled: columns.take()?,
+    })
+}
+
+fn request(columns: &mut Columns<'_>) -> Result<TrackedRequest, Fault> {
+    let id: String = columns.take()?;
+    let created_at = columns.time()?;
+    let run = columns.id_if()?;
+    let word: &str = columns.take()?;
+    let Some(state) = RequestState::parse(word) else {
+        return Err(Fault::Word {
+            table: "tracked_requests",
+            row: format!("request {id}"),
+            word: word.to_owned(),
+        });
+    };
+    Ok(TrackedRequest {
+        id: id.into(),
+        created_at,
+        run,
+        state,
+    })
+}
+
+fn message(columns: &mut Columns<'_>) -> Result<Dispatched, Fault> {
+    Ok(Dispatched {
+        message: columns.id()?,
+        watch: columns.watch()?,
+        at: columns.time()?,
+        settled: columns.take()?,
+    })
+}

@@ -1,0 +1,90 @@
+//! One tracked thread with what the ledger keeps besides: where it lives, and how people call it.
+
+use jiff::Timestamp;
+
+use crate::gateway::{EventScene, event_body};
+use crate::lifecycle::{Told, Tracker};
+use crate::machine::{RuntimeMode, Thread};
+use crate::protocol::{EnvironmentId, ProjectId, RunId};
+use crate::store::{NewEvent, Tracked};
+
+/// A thread that is followed.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) tracker: Tracker,
+    pub(super) environment: Option<EnvironmentId>,
+    pub(super) project: Option<ProjectId>,
+    pub(super) project_title: Option<String>,
+    pub(super) title: Option<String>,
+    pub(super) protocol: u32,
+    /// When its tracker wants to be told the time, as it stands in the roster's order.
+    pub(super) due: Option<Timestamp>,
+    /// Messages whose fate nobody will tell any more: only a read shows it.
+    pub(super) orphaned: bool,
+}
+
+/// What an event is made of besides the thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Surroundings<'a> {
+    pub(super) machine: &'a str,
+    pub(super) ceiling: RuntimeMode,
+    pub(super) deliver: bool,
+    pub(super) now: Timestamp,
+}
+
+impl Entry {
+    pub(super) fn new(tracker: Tracker) -> Self {
+        Self {
+            tracker,
+            environment: None,
+            project: None,
+            project_title: None,
+            title: None,
+            protocol: 0,
+            due: None,
+            orphaned: false,
+        }
+    }
+
+    /// As the ledger keeps it.
+    pub(super) fn tracked(&self, machine: &str) -> Tracked {
+        Tracked {
+            machine: machine.to_owned(),
+            environment: self.environment.clone(),
+            project_id: self.project.clone(),
+            project_title: self.project_title.clone(),
+            title: self.title.clone(),
+            protocol: self.protocol,
+            thread: self.tracker.thread().clone(),
+        }
+    }
+
+    /// What was told, as the ledger keeps it; `thread` is the read that it was concluded from.
+    pub(super) fn event(&self, told: &Told, thread: Option<&Thread>, around: Surroundings<'_>) -> NewEvent {
+        let id = super::ids::event_id(self.environment.as_ref(), &self.tracker.thread().thread, told);
+        let scene = EventScene {
+            id: &id,
+            machine: around.machine,
+            thread_id: &self.tracker.thread().thread.0,
+            project: self.project_title.as_deref(),
+            title: self.title.as_deref(),
+            ceiling: around.ceiling,
+            now: around.now,
+        };
+        let timed_out: Vec<RunId> = self.tracker.finish_timed_out().cloned().collect();
+        let body = event_body(&scene, told, thread, timed_out);
+        // A struct of strings and numbers always prints.
+        let body = serde_json::to_string(&body).unwrap_or_default();
+        NewEvent {
+            id,
+            occurred_at: told.at,
+            machine: around.machine.to_owned(),
+            thread: self.tracker.thread().thread.clone(),
+            project_id: self.project.clone(),
+            client: told.watch.client.clone(),
+            kind: told.kind.as_str().to_owned(),
+            body,
+            deliver: around.deliver,
+        }
+    }
+}

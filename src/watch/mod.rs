@@ -1,0 +1,49 @@
+//! Carries what happens on the machines through the trackers into the ledger: state, events and deliveries in one transaction.
+//!
+//! One [`keeper`] a machine does the I/O; its `roster` decides (no I/O, no clock), thread by thread with the lifecycle's trackers. It reads
+//! what was missed after a gap, and is the only one that writes tracked threads and events. It talks to no receiver: `delivery` does.
+
+mod beginning;
+mod entry;
+mod ids;
+mod keeper;
+mod roster;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::fleet::Fleet;
+use crate::gateway::tracking::Wish;
+use crate::lifecycle::Limits;
+use crate::store::{Store, StoreError};
+
+/// What the operator may set.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchSettings {
+    /// How long runs may finish or stand still.
+    pub limits: Limits,
+    /// How long a machine with open runs may be away untold; none switches it off.
+    pub unreachable_after: Option<SignedDuration>,
+    /// A hook is configured: events are to be delivered.
+    pub deliver: bool,
+}
+
+/// Starts to watch, until `stop` is cancelled. Wishes come from the gateway; returns when everything that is tracked is taken up.
+///
+/// # Errors
+/// The ledger cannot be read.
+pub async fn start(
+    fleet: Arc<Fleet>,
+    store: Store,
+    settings: WatchSettings,
+    wishes: mpsc::Receiver<Wish>,
+    stop: CancellationToken,
+) -> Result<tokio::task::JoinHandle<()>, StoreError> {
+    keeper::start(fleet, store, settings, wishes, stop).await
+}
