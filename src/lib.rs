@@ -16,3 +16,4 @@ pub mod mcp;
 pub mod protocol;
 pub mod simulator;
 pub mod store;
+pub mod watch;

@@ -19,6 +19,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["fleet", "store", "machine", "lifecycle", "protocol", "config"],
     ),
     (
+        "watch",
+        &["gateway", "fleet", "store", "machine", "lifecycle", "protocol", "config"],
+    ),
+    (
         "mcp",
         &[
             "gateway",
@@ -39,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "http",
             "mcp",
+            "watch",
             "gateway",
             "fleet",
             "store",

@@ -33,6 +33,7 @@ mod samples;
 mod standing;
 mod text;
 mod thread;
+pub mod tracking;
 mod verdict;
 mod view;
 mod wait;

@@ -46,12 +46,13 @@ pub(super) async fn upsert(connection: &mut SqliteConnection, tracked: &Tracked)
     let baseline = thread.baseline.as_ref();
     let key: i64 = sqlx::query_scalar(
         "INSERT INTO tracked_threads (machine, thread, environment, project_id, project_title, title, protocol, latest_on, \
-         latest_origin, latest_client, every_run, baseline_ordinal, baseline_requested_at) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (machine, thread) DO UPDATE SET \
+         latest_origin, latest_client, every_run, baseline_ordinal, baseline_requested_at, unreachable) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (machine, thread) DO UPDATE SET \
          environment = excluded.environment, project_id = excluded.project_id, project_title = excluded.project_title, \
          title = excluded.title, protocol = excluded.protocol, latest_on = excluded.latest_on, \
          latest_origin = excluded.latest_origin, latest_client = excluded.latest_client, every_run = excluded.every_run, \
-         baseline_ordinal = excluded.baseline_ordinal, baseline_requested_at = excluded.baseline_requested_at \
+         baseline_ordinal = excluded.baseline_ordinal, baseline_requested_at = excluded.baseline_requested_at, \
+         unreachable = excluded.unreachable \
          RETURNING key",
     )
     .bind(&tracked.machine)
@@ -67,6 +68,7 @@ pub(super) async fn upsert(connection: &mut SqliteConnection, tracked: &Tracked)
     .bind(thread.every)
     .bind(baseline.map(|baseline| integer(baseline.ordinal)))
     .bind(baseline.map(|baseline| micros(baseline.requested_at)))
+    .bind(thread.unreachable)
     .fetch_one(&mut *connection)
     .await?;
     replace_runs(connection, key, &thread.runs).await?;
@@ -186,7 +188,7 @@ async fn load(connection: &mut SqliteConnection) -> Result<Vec<Tracked>, Fault> 
     .await?;
     let mut rows = sqlx::query(
         "SELECT key, machine, thread, environment, project_id, project_title, title, protocol, latest_on, latest_origin, \
-         latest_client, every_run, baseline_ordinal, baseline_requested_at FROM tracked_threads ORDER BY key",
+         latest_client, every_run, baseline_ordinal, baseline_requested_at, unreachable FROM tracked_threads ORDER BY key",
     )
     .fetch(connection);
     let mut found = Vec::new();
@@ -207,6 +209,7 @@ async fn load(connection: &mut SqliteConnection) -> Result<Vec<Tracked>, Fault> 
                 latest: columns.watch()?,
                 every: columns.take()?,
                 baseline: columns.baseline()?,
+                unreachable: columns.take()?,
                 runs: of_thread(&mut runs, key),
                 requests: of_thread(&mut requests, key),
                 dispatched: of_thread(&mut messages, key),

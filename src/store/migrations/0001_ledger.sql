@@ -58,6 +58,7 @@ CREATE TABLE tracked_threads (
     every_run             INTEGER NOT NULL,
     baseline_ordinal      INTEGER,
     baseline_requested_at INTEGER,
+    unreachable           INTEGER NOT NULL,
     UNIQUE (machine, thread)
 ) STRICT;
 

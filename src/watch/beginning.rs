@@ -1,0 +1,105 @@
+//! A thread that was there before anybody followed it: until it was read whole, nobody knows where its history ends.
+
+use jiff::Timestamp;
+
+use super::entry::Entry;
+use crate::lifecycle::{Baseline, Dispatched, Limits, ReadFacts, ReadNeed, Tracker, Watch};
+use crate::protocol::{EnvironmentId, ThreadId};
+
+/// What is wanted of a thread that is not followed yet.
+#[derive(Debug, Default)]
+pub(super) struct Beginning {
+    dispatched: Vec<Dispatched>,
+    baseline: Option<Baseline>,
+    /// The receipts of the messages, by client and request.
+    pub(super) receipts: Vec<(String, String)>,
+    /// Switched on or off, as what.
+    switched: Option<(bool, Watch)>,
+    pub(super) environment: Option<EnvironmentId>,
+    pub(super) protocol: u32,
+    /// Nobody will tell what became of the messages.
+    pub(super) orphaned: bool,
+    under_way: bool,
+    /// Not to be read again before.
+    pub(super) not_before: Option<Timestamp>,
+}
+
+impl Beginning {
+    /// A message of ours is about to be sent; `baseline` is where the thread's history ended before.
+    pub(super) fn dispatch(&mut self, dispatched: Dispatched, baseline: Option<Baseline>) {
+        if self.dispatched.iter().all(|other| other.message != dispatched.message) {
+            self.dispatched.push(dispatched);
+        }
+        // The first one knows best: what came later is not history.
+        self.baseline = self.baseline.take().or(baseline);
+    }
+
+    pub(super) fn settle(&mut self, message: &crate::protocol::MessageId, came_to_nothing: bool) {
+        if came_to_nothing {
+            self.dispatched.retain(|other| other.message != *message);
+        } else if let Some(sent) = self.dispatched.iter_mut().find(|other| other.message == *message) {
+            sent.settled = true;
+        }
+    }
+
+    pub(super) fn switch(&mut self, enabled: bool, watch: Watch) {
+        self.switched = Some((enabled, watch));
+    }
+
+    /// Nothing is wanted any more.
+    pub(super) fn is_idle(&self) -> bool {
+        self.dispatched.is_empty() && self.switched.is_none()
+    }
+
+    /// The first message that waits: its thread may not be there yet.
+    pub(super) fn waits_for_message(&self) -> bool {
+        self.dispatched.iter().any(|sent| !sent.settled)
+    }
+
+    pub(super) fn poll_read(&mut self, now: Timestamp) -> Option<ReadNeed> {
+        if self.under_way || self.not_before.is_some_and(|due| due > now) {
+            return None;
+        }
+        self.under_way = true;
+        self.not_before = None;
+        Some(ReadNeed::Whole)
+    }
+
+    /// The connection is another one: what was under way is lost.
+    pub(super) fn handle_gap(&mut self) {
+        self.under_way = false;
+    }
+
+    /// A read came to nothing, or was not enough.
+    pub(super) fn handle_failure(&mut self, again: Timestamp) {
+        self.under_way = false;
+        self.not_before = Some(again);
+    }
+
+    /// The whole thread was read: it is followed from now on.
+    pub(super) fn begin(
+        &self,
+        id: &ThreadId,
+        read: &ReadFacts<'_>,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Result<Entry, ReadNeed> {
+        let mut tracker = Tracker::begin(
+            id.clone(),
+            self.dispatched.clone(),
+            self.baseline.clone(),
+            read,
+            limits,
+            now,
+        )?;
+        if let Some((enabled, watch)) = self.switched.clone() {
+            tracker.set_watch(enabled, watch);
+        }
+        Ok(Entry {
+            environment: self.environment.clone(),
+            protocol: self.protocol,
+            orphaned: self.orphaned,
+            ..Entry::new(tracker)
+        })
+    }
+}

@@ -1,0 +1,331 @@
+//! The I/O of one machine's roster: its changes, reads of its threads, the clock, wishes, and the ledger.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use super::WatchSettings;
+use super::roster::{Outcome, Roster};
+use crate::fleet::{Fleet, Limits, Member};
+use crate::gateway::tracking::Wish;
+use crate::lifecycle::ReadNeed;
+use crate::machine::{Changed, MachineError, RuntimeMode, Thread};
+use crate::protocol::{ProjectId, ThreadId};
+use crate::store::{Store, StoreError};
+
+/// Reads of a machine at the same time: fewer than it takes, since calls read too.
+const READS_AT_ONCE: usize = 6;
+/// How many wishes may wait at one machine.
+const WAITING: usize = 1_024;
+/// How long after a failed commit the next is tried, at first and at most.
+const COMMIT_AGAIN: Duration = Duration::from_millis(500);
+const COMMIT_AGAIN_AT_MOST: Duration = Duration::from_secs(30);
+/// How long the last batch may take at the end.
+const LAST_COMMIT: Duration = Duration::from_secs(2);
+
+/// One machine's keeper.
+struct Keeper {
+    member: Arc<Member>,
+    store: Store,
+    roster: Roster,
+    reads: JoinSet<Read>,
+    /// Who waits until a thread's switch is on disk.
+    switching: Vec<(ThreadId, oneshot::Sender<Result<(), StoreError>>)>,
+}
+
+struct Read {
+    thread: ThreadId,
+    era: u64,
+    outcome: Result<Arc<Thread>, MachineError>,
+}
+
+/// Loads what is tracked, starts a keeper a machine, and hands each wish to its machine's.
+pub(super) async fn start(
+    fleet: Arc<Fleet>,
+    store: Store,
+    settings: WatchSettings,
+    wishes: mpsc::Receiver<Wish>,
+    stop: CancellationToken,
+) -> Result<JoinHandle<()>, StoreError> {
+    let mut rosters = load(&fleet, &store, settings).await?;
+    let mut keepers = BTreeMap::new();
+    let mut running = JoinSet::new();
+    for member in fleet.members() {
+        let (to, wishes) = mpsc::channel(WAITING);
+        keepers.insert(member.name().to_owned(), to);
+        let roster = rosters.remove(member.name());
+        let keeper = Keeper {
+            member: Arc::clone(member),
+            store: store.clone(),
+            roster: roster.unwrap_or_else(|| roster_of(member.name(), Some(member), settings)),
+            reads: JoinSet::new(),
+            switching: Vec::new(),
+        };
+        let span = tracing::info_span!("watch", machine = %member.name());
+        running.spawn(keeper.run(wishes, stop.clone()).instrument(span));
+    }
+    // What is left is of machines that the configuration has no more.
+    for (machine, roster) in rosters {
+        running.spawn(part(machine, roster, store.clone(), stop.clone()));
+    }
+    Ok(tokio::spawn(async move {
+        hand_out(wishes, &keepers, &stop).await;
+        drop(keepers);
+        while running.join_next().await.is_some() {}
+    }))
+}
+
+fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSettings) -> Roster {
+    let ceiling = member.map_or(RuntimeMode::FullAccess, |member| member.rules.ceiling(&Limits::default()));
+    Roster::new(machine, ceiling, settings, Timestamp::now())
+}
+
+/// The rosters of all machines of which the ledger has something.
+async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<HashMap<String, Roster>, StoreError> {
+    let now = Timestamp::now();
+    let mut rosters: HashMap<String, Roster> = HashMap::new();
+    let member = |name: &str| fleet.members().iter().find(|member| member.name() == name);
+    for tracked in store.tracked().await? {
+        let name = tracked.machine.clone();
+        let fresh = || roster_of(&name, member(&name), settings);
+        rosters.entry(name.clone()).or_insert_with(fresh).load(tracked, now);
+    }
+    for receipt in store.open_receipts().await? {
+        let name = receipt.intent.machine.clone();
+        let fresh = || roster_of(&name, member(&name), settings);
+        rosters.entry(name.clone()).or_insert_with(fresh).take_up(&receipt.intent, true, now);
+    }
+    Ok(rosters)
+}
+
+/// Tells what can no longer be seen of a machine that is not configured any more.
+async fn part(machine: String, mut roster: Roster, store: Store, stop: CancellationToken) {
+    let now = Timestamp::now();
+    let ids = roster.ids();
+    tracing::info!(%machine, threads = ids.len(), "the machine is not configured any more: its threads are followed no more");
+    for id in &ids {
+        roster.handle_not_visible(id, now);
+    }
+    commit(&mut roster, &store, &stop).await;
+}
+
+async fn hand_out(
+    mut wishes: mpsc::Receiver<Wish>,
+    keepers: &BTreeMap<String, mpsc::Sender<Wish>>,
+    stop: &CancellationToken,
+) {
+    loop {
+        let wish = tokio::select! {
+            () = stop.cancelled() => return,
+            wish = wishes.recv() => wish,
+        };
+        let Some(wish) = wish else { return };
+        let machine = match &wish {
+            Wish::TakeUp(receipt) => receipt.machine.clone(),
+            Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine.clone(),
+            Wish::List { .. } => {
+                list(wish, keepers).await;
+                continue;
+            }
+        };
+        if let Some(keeper) = keepers.get(&machine) {
+            // A keeper ends only with the program.
+            let _ = keeper.send(wish).await;
+        }
+    }
+}
+
+async fn list(wish: Wish, keepers: &BTreeMap<String, mpsc::Sender<Wish>>) {
+    let Wish::List { to } = wish else { return };
+    let mut all = Vec::new();
+    for keeper in keepers.values() {
+        let (to, answer) = oneshot::channel();
+        if keeper.send(Wish::List { to }).await.is_ok() {
+            all.extend(answer.await.unwrap_or_default());
+        }
+    }
+    // Who asked may be gone.
+    let _ = to.send(all);
+}
+
+/// Keeps what the roster has to keep; tries until it is kept, or the program stops. True if all is kept.
+async fn commit(roster: &mut Roster, store: &Store, stop: &CancellationToken) -> bool {
+    let mut again = COMMIT_AGAIN;
+    while let Some(batch) = roster.poll_batch(Timestamp::now()) {
+        while let Err(error) = store.commit(batch.clone()).await {
+            if matches!(error, StoreError::Closed) || stop.is_cancelled() {
+                return false;
+            }
+            tracing::error!(%error, "what happened could not be kept; it is tried again");
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(again) => {}
+            }
+            again = (again * 2).min(COMMIT_AGAIN_AT_MOST);
+        }
+    }
+    true
+}
+
+impl Keeper {
+    async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, stop: CancellationToken) {
+        let mut changes = self.member.machine.changes();
+        loop {
+            if commit(&mut self.roster, &self.store, &stop).await {
+                self.answer_switches();
+            }
+            self.begin_reads();
+            let wake = self.roster.poll_timeout();
+            tokio::select! {
+                () = stop.cancelled() => break,
+                wish = wishes.recv() => match wish {
+                    Some(wish) => self.handle_wish(wish),
+                    None => break,
+                },
+                changed = changes.next() => self.handle_changed(&changed),
+                Some(read) = self.reads.join_next(), if !self.reads.is_empty() => self.handle_read(read),
+                () = until(wake) => self.roster.handle_time(Timestamp::now()),
+            }
+            // What is ready together shares a transaction.
+            while let Ok(wish) = wishes.try_recv() {
+                self.handle_wish(wish);
+            }
+            while let Some(read) = self.reads.try_join_next() {
+                self.handle_read(read);
+            }
+        }
+        let last = commit(&mut self.roster, &self.store, &stop);
+        if tokio::time::timeout(LAST_COMMIT, last).await.is_err() {
+            tracing::warn!("what happened last could not be kept; T3 still knows it at the next start");
+        }
+    }
+
+    fn handle_wish(&mut self, wish: Wish) {
+        let now = Timestamp::now();
+        match wish {
+            Wish::TakeUp(receipt) => self.roster.take_up(&receipt, false, now),
+            Wish::Settle { thread, message, fate, .. } => self.roster.settle(&thread, &message, fate, now),
+            Wish::Switch { thread, enabled, watch, done, .. } => {
+                self.roster.switch(&thread, enabled, watch, now);
+                self.switching.push((thread, done));
+            }
+            Wish::List { to } => {
+                // Who asked may be gone.
+                let _ = to.send(self.roster.watched());
+            }
+        }
+    }
+
+    fn handle_changed(&mut self, changed: &Changed) {
+        let now = Timestamp::now();
+        if changed.everything {
+            let status = self.member.machine.status();
+            if !status.online {
+                self.roster.handle_away(now);
+                return;
+            }
+            self.roster.handle_online(status.environment.as_ref(), now);
+        }
+        if changed.everything || changed.projects {
+            for id in self.roster.ids() {
+                self.handle_row(&id, now);
+            }
+        } else {
+            for id in &changed.threads {
+                if self.roster.holds(id) {
+                    self.handle_row(id, now);
+                }
+            }
+        }
+    }
+
+    fn handle_row(&mut self, id: &ThreadId, now: Timestamp) {
+        let row = self.member.machine.thread(id);
+        let project = row.as_ref().map(|row| self.project(&row.project));
+        match project {
+            Some(Seen::Hidden) => self.roster.handle_not_visible(id, now),
+            Some(Seen::Shown(title)) => self.roster.handle_row(id, row.as_deref(), Some(&title), now),
+            Some(Seen::Unknown) | None => self.roster.handle_row(id, row.as_deref(), None, now),
+        }
+    }
+
+    fn handle_read(&mut self, read: Result<Read, tokio::task::JoinError>) {
+        let Ok(Read { thread: id, era, outcome }) = read else {
+            tracing::error!("a read ended without an answer");
+            return;
+        };
+        let now = Timestamp::now();
+        match outcome {
+            Ok(thread) => match self.project(&thread.head.project) {
+                Seen::Hidden => self.roster.handle_not_visible(&id, now),
+                Seen::Shown(title) => self.roster.handle_read(&id, era, Outcome::Read(&thread), Some(&title), now),
+                Seen::Unknown => self.roster.handle_read(&id, era, Outcome::Read(&thread), None, now),
+            },
+            Err(MachineError::ThreadNotFound) => self.roster.handle_read(&id, era, Outcome::NotFound, None, now),
+            Err(error) => {
+                tracing::debug!(thread = %id, %error, "the thread could not be read");
+                self.roster.handle_read(&id, era, Outcome::Failed, None, now);
+            }
+        }
+    }
+
+    fn begin_reads(&mut self) {
+        while self.reads.len() < READS_AT_ONCE
+            && let Some((thread, need, era)) = self.roster.poll_read()
+        {
+            let machine = Arc::clone(&self.member);
+            self.reads.spawn(async move {
+                let outcome = match need {
+                    ReadNeed::Part => machine.machine.read_thread(&thread).await,
+                    ReadNeed::Whole => machine.machine.read_whole_thread(&thread).await,
+                };
+                Read { thread, era, outcome }
+            });
+        }
+    }
+
+    fn answer_switches(&mut self) {
+        let waiting = std::mem::take(&mut self.switching);
+        for (thread, done) in waiting {
+            if self.roster.begins(&thread) {
+                self.switching.push((thread, done));
+            } else {
+                // Who asked may be gone.
+                let _ = done.send(Ok(()));
+            }
+        }
+    }
+
+    fn project(&self, id: &ProjectId) -> Seen {
+        match self.member.machine.project(id) {
+            Some(project) if self.member.shows(&Limits::default(), &project) => Seen::Shown(project.title.clone()),
+            Some(_) => Seen::Hidden,
+            // Hidden and unknown answer alike; but while the machine is away nothing is known.
+            None if self.member.machine.status().online => Seen::Hidden,
+            None => Seen::Unknown,
+        }
+    }
+}
+
+/// Whether a project exists for the operator.
+enum Seen {
+    Shown(String),
+    Hidden,
+    Unknown,
+}
+
+async fn until(wake: Option<Timestamp>) {
+    match wake {
+        Some(at) => {
+            let left = at.duration_since(Timestamp::now());
+            tokio::time::sleep(Duration::try_from(left).unwrap_or(Duration::ZERO)).await;
+        }
+        None => std::future::pending().await,
+    }
+}

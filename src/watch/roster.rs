@@ -1,0 +1,525 @@
+//! The tracked threads of one machine: what happened goes in, what is to be read and what is to be kept comes out.
+//!
+//! No I/O, no clock. It decides nothing about runs itself: the trackers do. It knows which thread is due when, so that a hundred thousand
+//! quiet threads cost nothing but memory.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::beginning::Beginning;
+use super::entry::{Entry, Surroundings};
+use super::WatchSettings;
+use crate::gateway::tracking::{Fate, WatchedThread};
+use crate::lifecycle::{Dispatched, Outage, ReadFacts, ReadNeed, RowFacts, Tracker, Watch};
+use crate::machine::{RuntimeMode, Thread, ThreadRow};
+use crate::protocol::{EnvironmentId, MessageId, RunId, ThreadId};
+use crate::store::{Batch, NewReceipt, ReceiptKind, ReceiptUpdate, Tracked};
+
+/// T3's word for a message that a person or a client wrote.
+const USER: &str = "user";
+/// How long after a read that came to nothing a thread that is not followed yet is read again.
+const BEGIN_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// How long a machine has been back before a message that it does not show has come to nothing: what was on its way has arrived by then.
+const ORPHANS_SETTLE_AFTER: SignedDuration = SignedDuration::from_secs(15);
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Outcome<'a> {
+    /// The thread.
+    Read(&'a Thread),
+    /// T3 does not know it.
+    NotFound,
+    /// Nothing, which says nothing.
+    Failed,
+}
+
+/// The tracked threads of one machine.
+#[derive(Debug)]
+pub(super) struct Roster {
+    machine: String,
+    ceiling: RuntimeMode,
+    settings: WatchSettings,
+    environment: Option<EnvironmentId>,
+    online_since: Option<Timestamp>,
+    outage: Outage,
+    threads: HashMap<ThreadId, Entry>,
+    beginning: HashMap<ThreadId, Beginning>,
+    /// What is to be read, each thread once.
+    reads: VecDeque<(ThreadId, ReadNeed)>,
+    /// Counts gaps: what was asked for before one is not taken after it.
+    era: u64,
+    due: BTreeSet<(Timestamp, ThreadId)>,
+    changed: HashSet<ThreadId>,
+    batch: Batch,
+}
+
+// What is known.
+impl Roster {
+    pub(super) fn new(machine: &str, ceiling: RuntimeMode, settings: WatchSettings, now: Timestamp) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            ceiling,
+            settings,
+            environment: None,
+            online_since: None,
+            outage: Outage::new(settings.unreachable_after.unwrap_or(SignedDuration::MAX), now),
+            threads: HashMap::new(),
+            beginning: HashMap::new(),
+            reads: VecDeque::new(),
+            era: 0,
+            due: BTreeSet::new(),
+            changed: HashSet::new(),
+            batch: Batch::default(),
+        }
+    }
+
+    /// Whether anything is wanted of the thread.
+    pub(super) fn holds(&self, id: &ThreadId) -> bool {
+        self.threads.contains_key(id) || self.beginning.contains_key(id)
+    }
+
+    /// Whether the thread is on its way to be followed.
+    pub(super) fn begins(&self, id: &ThreadId) -> bool {
+        self.beginning.contains_key(id)
+    }
+
+    /// Every thread of which anything is wanted.
+    pub(super) fn ids(&self) -> Vec<ThreadId> {
+        self.threads.keys().chain(self.beginning.keys()).cloned().collect()
+    }
+
+    /// The threads whose events somebody wants.
+    pub(super) fn watched(&self) -> Vec<WatchedThread> {
+        let watched = self.threads.iter().filter_map(|(id, entry)| {
+            let thread = entry.tracker.thread();
+            let open = thread.runs.iter().filter(|run| run.watch.on && run.state.is_busy());
+            let open = open.count() + thread.dispatched.iter().filter(|sent| sent.watch.on).count();
+            (thread.every || open > 0).then(|| WatchedThread {
+                machine: self.machine.clone(),
+                thread: id.clone(),
+                project: entry.project.clone(),
+                title: entry.title.clone(),
+                every: thread.every,
+                open,
+                client: thread.latest.client.clone(),
+            })
+        });
+        watched.collect()
+    }
+}
+
+// What happened.
+impl Roster {
+    /// The ledger has this thread.
+    pub(super) fn load(&mut self, tracked: Tracked, now: Timestamp) {
+        let id = tracked.thread.thread.clone();
+        let entry = Entry {
+            environment: tracked.environment,
+            project: tracked.project_id,
+            project_title: tracked.project_title,
+            title: tracked.title,
+            protocol: tracked.protocol,
+            orphaned: true,
+            ..Entry::new(Tracker::at(tracked.thread, self.settings.limits, now))
+        };
+        self.threads.insert(id.clone(), entry);
+        self.look_after(&id, None, now);
+    }
+
+    /// The machine answers, or is another one than before.
+    pub(super) fn handle_online(&mut self, environment: Option<&EnvironmentId>, now: Timestamp) {
+        let since = self.outage.handle_back().unwrap_or(now);
+        self.online_since = Some(now);
+        self.environment = environment.cloned();
+        self.era += 1;
+        self.reads.clear();
+        for begin in self.beginning.values_mut() {
+            begin.handle_gap();
+        }
+        for id in self.ids() {
+            if let Some(entry) = self.threads.get_mut(&id) {
+                if let (Some(old), Some(new)) = (&entry.environment, environment)
+                    && old != new
+                {
+                    entry.tracker.handle_replaced(now);
+                    self.look_after(&id, None, now);
+                    if let Some(entry) = self.threads.get_mut(&id) {
+                        entry.environment = Some(new.clone());
+                        self.changed.insert(id.clone());
+                    }
+                }
+            }
+            if let Some(entry) = self.threads.get_mut(&id) {
+                entry.tracker.handle_gap(since, now);
+            }
+            self.look_after(&id, None, now);
+        }
+    }
+
+    /// The machine does not answer.
+    pub(super) fn handle_away(&mut self, now: Timestamp) {
+        if self.online_since.take().is_some() {
+            self.outage = Outage::new(self.settings.unreachable_after.unwrap_or(SignedDuration::MAX), now);
+            self.era += 1;
+            self.reads.clear();
+        }
+        self.outage.handle_away(now);
+    }
+
+    /// The shell shows a thread, or shows it no more.
+    pub(super) fn handle_row(&mut self, id: &ThreadId, row: Option<&ThreadRow>, project: Option<&str>, now: Timestamp) {
+        if let Some(entry) = self.threads.get_mut(id) {
+            match row {
+                Some(row) => {
+                    note_head(entry, &mut self.changed, id, (&row.title, &row.project, project));
+                    entry.tracker.handle_row(&row_facts(row), now);
+                }
+                // Out of the shell is not out of the database: only a read tells.
+                None => entry.tracker.handle_gap(now, now),
+            }
+        }
+        self.look_after(id, None, now);
+    }
+
+    /// The operator hides the thread, or took its machine away.
+    pub(super) fn handle_not_visible(&mut self, id: &ThreadId, now: Timestamp) {
+        self.stop_beginning(id);
+        if let Some(entry) = self.threads.get_mut(id) {
+            entry.tracker.handle_not_visible(now);
+            self.look_after(id, None, now);
+            self.forget(id);
+        }
+    }
+
+    /// A read that was asked for in `era` came back.
+    pub(super) fn handle_read(&mut self, id: &ThreadId, era: u64, outcome: Outcome<'_>, project: Option<&str>, now: Timestamp) {
+        if era != self.era {
+            return;
+        }
+        if self.beginning.contains_key(id) {
+            self.handle_first_read(id, outcome, now);
+        } else if let Some(entry) = self.threads.get_mut(id) {
+            match outcome {
+                Outcome::Read(thread) => {
+                    let head = &thread.head;
+                    note_head(entry, &mut self.changed, id, (&head.title, &head.project, project));
+                    let messages = messages(thread);
+                    entry.tracker.handle_read(&read_facts(thread, &messages), now);
+                }
+                Outcome::NotFound => entry.tracker.handle_not_found(now),
+                Outcome::Failed => entry.tracker.handle_read_failed(now),
+            }
+            self.settle_orphans(id, outcome, now);
+        }
+        let thread = match outcome {
+            Outcome::Read(thread) => Some(thread),
+            Outcome::NotFound | Outcome::Failed => None,
+        };
+        self.look_after(id, thread, now);
+    }
+
+    /// The time that [`Self::poll_timeout`] named has come.
+    pub(super) fn handle_time(&mut self, now: Timestamp) {
+        self.outage.handle_time(now);
+        if let Some(since) = self.outage.poll_unreachable() {
+            for id in self.ids() {
+                if let Some(entry) = self.threads.get_mut(&id) {
+                    entry.tracker.handle_unreachable(since, now);
+                }
+                self.look_after(&id, None, now);
+            }
+        }
+        // While the machine is away nothing can be concluded; its return looks at everything.
+        if self.online_since.is_none() {
+            return;
+        }
+        let due = self.due.iter().take_while(|(due, _)| *due <= now);
+        let due: Vec<ThreadId> = due.map(|(_, id)| id.clone()).collect();
+        let begin = self.beginning.iter().filter(|(_, begin)| begin.not_before.is_some_and(|due| due <= now));
+        let begin: Vec<ThreadId> = begin.map(|(id, _)| id.clone()).collect();
+        for id in due.iter().chain(&begin) {
+            if let Some(entry) = self.threads.get_mut(id) {
+                entry.tracker.handle_time(now);
+            }
+            self.look_after(id, None, now);
+        }
+    }
+}
+
+// What is wanted.
+impl Roster {
+    /// A message is about to be sent, or was sent by a process that is no more (`orphaned`).
+    pub(super) fn take_up(&mut self, receipt: &NewReceipt, orphaned: bool, now: Timestamp) {
+        let id = &receipt.thread;
+        let dispatched = Dispatched {
+            message: receipt.message.clone(),
+            watch: receipt.watch.clone(),
+            at: receipt.created_at,
+            settled: false,
+        };
+        let environment = receipt.environment.clone().or_else(|| self.environment.clone());
+        if let Some(entry) = self.threads.get_mut(id) {
+            entry.orphaned &= orphaned;
+            entry.tracker.dispatch(dispatched);
+        } else if receipt.kind == ReceiptKind::Launch && !self.beginning.contains_key(id) {
+            let tracker = Tracker::new_thread(id.clone(), vec![dispatched], self.settings.limits, now);
+            let entry = Entry { environment, protocol: receipt.protocol, orphaned, ..Entry::new(tracker) };
+            self.threads.insert(id.clone(), entry);
+        } else {
+            let begin = self.beginning.entry(id.clone()).or_default();
+            begin.environment = environment;
+            begin.protocol = receipt.protocol;
+            begin.orphaned = orphaned;
+            begin.dispatch(dispatched, receipt.baseline.clone());
+            begin.receipts.push((receipt.client.clone(), receipt.request.clone()));
+            // Nothing of it is kept before it was read: until then the receipt stays open.
+            self.look_after(id, None, now);
+            return;
+        }
+        self.take_receipt(&receipt.client, &receipt.request);
+        self.look_after(id, None, now);
+    }
+
+    /// What became of a message.
+    pub(super) fn settle(&mut self, id: &ThreadId, message: &MessageId, fate: Fate, now: Timestamp) {
+        let nothing = match fate {
+            Fate::Taken => Some(false),
+            Fate::Nothing => Some(true),
+            Fate::Unknown => None,
+        };
+        if let Some(entry) = self.threads.get_mut(id) {
+            match nothing {
+                Some(nothing) => entry.tracker.settle(message, nothing),
+                None => entry.orphaned = true,
+            }
+        } else if let Some(begin) = self.beginning.get_mut(id) {
+            match nothing {
+                Some(nothing) => begin.settle(message, nothing),
+                None => begin.orphaned = true,
+            }
+            if begin.is_idle() {
+                self.stop_beginning(id);
+            }
+        }
+        self.look_after(id, None, now);
+    }
+
+    /// Somebody switches a thread's events on or off.
+    pub(super) fn switch(&mut self, id: &ThreadId, enabled: bool, watch: Watch, now: Timestamp) {
+        if let Some(entry) = self.threads.get_mut(id) {
+            entry.tracker.set_watch(enabled, watch);
+        } else if enabled {
+            let begin = self.beginning.entry(id.clone()).or_default();
+            begin.environment = self.environment.clone();
+            begin.switch(enabled, watch);
+        } else if let Some(begin) = self.beginning.get_mut(id) {
+            begin.switch(enabled, watch);
+        }
+        self.look_after(id, None, now);
+    }
+}
+
+// What is to be done.
+impl Roster {
+    /// What is to be read now, and in which era it is asked for.
+    pub(super) fn poll_read(&mut self) -> Option<(ThreadId, ReadNeed, u64)> {
+        self.online_since?;
+        let (id, need) = self.reads.pop_front()?;
+        Some((id, need, self.era))
+    }
+
+    /// What is to be kept, all at once.
+    pub(super) fn poll_batch(&mut self, now: Timestamp) -> Option<Batch> {
+        let mut batch = std::mem::take(&mut self.batch);
+        for id in self.changed.drain() {
+            if let Some(entry) = self.threads.get(&id) {
+                batch.upsert.push(entry.tracked(&self.machine));
+            }
+        }
+        let nothing = batch.upsert.is_empty() && batch.forget.is_empty() && batch.events.is_empty() && batch.settled.is_empty();
+        batch.at = now;
+        (!nothing).then_some(batch)
+    }
+
+    /// When to call [`Self::handle_time`].
+    pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
+        let outage = self.outage.poll_timeout();
+        if self.online_since.is_none() {
+            return outage;
+        }
+        let due = self.due.first().map(|(due, _)| *due);
+        let begin = self.beginning.values().filter_map(|begin| begin.not_before).min();
+        due.into_iter().chain(outage).chain(begin).min()
+    }
+}
+
+impl Roster {
+    /// After anything happened to a thread: takes what its tracker has to say. `thread` is the read that it was concluded from.
+    fn look_after(&mut self, id: &ThreadId, thread: Option<&Thread>, now: Timestamp) {
+        if let Some(begin) = self.beginning.get_mut(id)
+            && let Some(need) = begin.poll_read(now)
+        {
+            self.reads.push_back((id.clone(), need));
+        }
+        let Some(entry) = self.threads.get_mut(id) else {
+            return;
+        };
+        let around = Surroundings {
+            machine: &self.machine,
+            ceiling: self.ceiling,
+            deliver: self.settings.deliver,
+            now,
+        };
+        while let Some(told) = entry.tracker.poll_event() {
+            self.batch.events.push(entry.event(&told, thread, around));
+        }
+        while entry.tracker.poll_started().is_some() {}
+        if entry.tracker.poll_dirty() {
+            self.changed.insert(id.clone());
+        }
+        if self.online_since.is_some()
+            && let Some(need) = entry.tracker.poll_read()
+        {
+            self.reads.push_back((id.clone(), need));
+        }
+        let due = entry.tracker.poll_timeout();
+        if due != entry.due {
+            if let Some(before) = std::mem::replace(&mut entry.due, due) {
+                self.due.remove(&(before, id.clone()));
+            }
+            if let Some(due) = due {
+                self.due.insert((due, id.clone()));
+            }
+        }
+        if entry.tracker.is_idle_forever() {
+            self.forget(id);
+        }
+    }
+
+    /// The receipt needs no taking up any more.
+    fn take_receipt(&mut self, client: &str, request: &str) {
+        let taken = ReceiptUpdate {
+            settled: true,
+            ..ReceiptUpdate::default()
+        };
+        self.batch.settled.push((client.to_owned(), request.to_owned(), taken));
+    }
+
+    fn stop_beginning(&mut self, id: &ThreadId) {
+        for (client, request) in self.beginning.remove(id).into_iter().flat_map(|begin| begin.receipts) {
+            self.take_receipt(&client, &request);
+        }
+    }
+
+    fn forget(&mut self, id: &ThreadId) {
+        if let Some(entry) = self.threads.remove(id) {
+            if let Some(due) = entry.due {
+                self.due.remove(&(due, id.clone()));
+            }
+            self.changed.remove(id);
+            self.batch.forget.push((self.machine.clone(), id.clone()));
+        }
+    }
+
+    /// The first whole read of a thread that was there before.
+    fn handle_first_read(&mut self, id: &ThreadId, outcome: Outcome<'_>, now: Timestamp) {
+        let Some(begin) = self.beginning.get_mut(id) else {
+            return;
+        };
+        let again = now.saturating_add(BEGIN_AGAIN).unwrap_or(now);
+        match outcome {
+            Outcome::Read(thread) => {
+                let messages = messages(thread);
+                match begin.begin(id, &read_facts(thread, &messages), self.settings.limits, now) {
+                    Ok(entry) => {
+                        self.stop_beginning(id);
+                        self.threads.insert(id.clone(), entry);
+                        self.changed.insert(id.clone());
+                    }
+                    Err(_) => begin.handle_failure(again),
+                }
+            }
+            Outcome::NotFound if !begin.waits_for_message() || begin.orphaned => self.stop_beginning(id),
+            Outcome::NotFound | Outcome::Failed => begin.handle_failure(again),
+        }
+    }
+
+    /// Messages whose senders are gone: what a machine does not show a while after it is back was never sent.
+    fn settle_orphans(&mut self, id: &ThreadId, outcome: Outcome<'_>, now: Timestamp) {
+        let Some(entry) = self.threads.get_mut(id).filter(|entry| entry.orphaned) else {
+            return;
+        };
+        let whole = match outcome {
+            Outcome::Read(thread) => !thread.partial,
+            Outcome::NotFound => true,
+            Outcome::Failed => false,
+        };
+        let unsettled = entry.tracker.thread().dispatched.iter().filter(|sent| !sent.settled);
+        let unsettled: Vec<MessageId> = unsettled.map(|sent| sent.message.clone()).collect();
+        if unsettled.is_empty() {
+            entry.orphaned = false;
+            return;
+        }
+        let sure_from = self.online_since.and_then(|since| since.saturating_add(ORPHANS_SETTLE_AFTER).ok());
+        if whole && sure_from.is_some_and(|from| from <= now) {
+            for message in unsettled {
+                entry.tracker.settle(&message, true);
+            }
+            entry.orphaned = false;
+        } else {
+            // Asks again in a while.
+            entry.tracker.handle_read_failed(now);
+        }
+    }
+}
+
+/// Keeps what people call the thread, for events of what cannot be read any more.
+fn note_head(
+    entry: &mut Entry,
+    changed: &mut HashSet<ThreadId>,
+    id: &ThreadId,
+    (title, project, project_title): (&str, &crate::protocol::ProjectId, Option<&str>),
+) {
+    let same = entry.title.as_deref() == Some(title)
+        && entry.project.as_ref() == Some(project)
+        && entry.project_title.as_deref() == project_title;
+    if !same {
+        entry.title = Some(title.to_owned());
+        entry.project = Some(project.clone());
+        entry.project_title = project_title.map(str::to_owned);
+        changed.insert(id.clone());
+    }
+}
+
+fn row_facts(row: &ThreadRow) -> RowFacts {
+    RowFacts {
+        sequence: row.sequence,
+        status: row.status.clone(),
+        active_run: row.active_run.clone(),
+        activity: row.activity.clone(),
+        latest_run: row.latest_run.clone(),
+        latest_run_requested_at: row.latest_run_requested_at,
+        latest_run_completed_at: row.latest_run_completed_at,
+        pending: row.pending.as_ref().map(|pending| pending.id.clone()),
+        deleted: row.deleted,
+        updated_at: row.updated_at,
+    }
+}
+
+/// User messages, each with its run: how a message of ours is found.
+fn messages(thread: &Thread) -> Vec<(MessageId, Option<RunId>)> {
+    let users = thread.messages.iter().filter(|message| message.role == USER);
+    users.map(|message| (message.id.clone(), message.run.clone())).collect()
+}
+
+fn read_facts<'a>(thread: &'a Thread, messages: &'a [(MessageId, Option<RunId>)]) -> ReadFacts<'a> {
+    ReadFacts {
+        // A thread's own sequence says nothing about the shell's.
+        sequence: 0,
+        updated_at: thread.updated_at,
+        partial: thread.partial,
+        facts: &thread.facts,
+        messages,
+    }
+}
