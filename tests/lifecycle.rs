@@ -25,3 +25,7 @@ mod tracker;
 mod tracker_clocks;
 #[path = "lifecycle/tracker_ends.rs"]
 mod tracker_ends;
+#[path = "lifecycle/tracker_history.rs"]
+mod tracker_history;
+#[path = "lifecycle/tracker_recordings.rs"]
+mod tracker_recordings;

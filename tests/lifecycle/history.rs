@@ -15,7 +15,7 @@ use crate::support::{at, request, run, run_id};
 
 /// What may happen to a thread. A number picks one of the runs or requests that it can happen to.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+pub(crate) enum Happening {
     Dispatched,
     NextStarts,
     Works(usize),
@@ -29,7 +29,7 @@ enum Happening {
     Killed,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+pub(crate) fn happening() -> impl Strategy<Value = Happening> {
     let pick = 0_usize..8;
     prop_oneof![
         4 => Just(Happening::Dispatched),
@@ -51,16 +51,18 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 /// T3, as far as a thread's runs and requests go. Several runs may work at once, as when one ends past a held queue.
 #[derive(Clone, Debug, Default)]
-struct Model {
-    now: i64,
-    runs: Vec<RunFacts>,
-    requests: Vec<RequestFacts>,
+pub(crate) struct Model {
+    pub(crate) now: i64,
+    pub(crate) runs: Vec<RunFacts>,
+    pub(crate) requests: Vec<RequestFacts>,
 }
 
-const WORKING: &[&str] = &["starting", "running", "waiting"];
+/// Longer than T3 takes to end what it ends as it starts again: what ends together ended by that.
+pub(crate) const STEP: i64 = 10;
+pub(crate) const WORKING: &[&str] = &["starting", "running", "waiting"];
 
 impl Model {
-    fn of_status(&self, statuses: &[&str], pick: usize) -> Option<usize> {
+    pub(crate) fn of_status(&self, statuses: &[&str], pick: usize) -> Option<usize> {
         let fitting: Vec<usize> = (0..self.runs.len())
             .filter(|&at| statuses.contains(&self.runs[at].status.as_str()))
             .collect();
@@ -77,8 +79,8 @@ impl Model {
         self.runs[run].queue_position = None;
     }
 
-    fn apply(&mut self, happening: Happening) {
-        self.now += 1;
+    pub(crate) fn apply(&mut self, happening: Happening) {
+        self.now += STEP;
         match happening {
             Happening::Dispatched => {
                 let ordinal = self.runs.len() as u64 + 1;
@@ -158,7 +160,7 @@ impl Model {
         }
     }
 
-    fn facts(&self) -> ThreadFacts {
+    pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
             deleted: false,
             runs: self.runs.clone(),
@@ -167,7 +169,7 @@ impl Model {
     }
 
     /// What is to be told of a run, once it has ended.
-    fn owed(run: &RunFacts) -> Option<HookEvent> {
+    pub(crate) fn owed(run: &RunFacts) -> Option<HookEvent> {
         run.started_at?;
         match run.status.as_str() {
             "completed" | "rolled_back" => Some(HookEvent::Completed),

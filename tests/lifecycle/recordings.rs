@@ -12,34 +12,34 @@ use t3code_mcp::protocol::{MessageId, RunId, RuntimeRequestId};
 
 use crate::recorded;
 
-fn items(recording: &str) -> Vec<Value> {
+pub(crate) fn items(recording: &str) -> Vec<Value> {
     recorded::items(recording).into_iter().map(|item| item.value).collect()
 }
 
-fn queue_steer_interrupt() -> Vec<Value> {
+pub(crate) fn queue_steer_interrupt() -> Vec<Value> {
     items("04-queue-steer-interrupt")
 }
 
-fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn time(value: &Value) -> Option<Timestamp> {
+pub(crate) fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().map(|text| text.parse().expect("a time"))
 }
 
 /// A thread's entities, each as it was last sent.
-#[derive(Default)]
-struct Entities {
-    runs: BTreeMap<String, Value>,
-    messages: BTreeMap<String, Value>,
+#[derive(Clone, Default)]
+pub(crate) struct Entities {
+    pub(crate) runs: BTreeMap<String, Value>,
+    pub(crate) messages: BTreeMap<String, Value>,
     turn_items: BTreeMap<String, Value>,
     requests: BTreeMap<String, Value>,
 }
 
 impl Entities {
     /// Those of a stream, up to and including a sequence.
-    fn at(items: &[Value], sequence: u64) -> Self {
+    pub(crate) fn at(items: &[Value], sequence: u64) -> Self {
         let mut entities = Self::default();
         let events = items.iter().filter(|item| item["kind"] == "event");
         for item in events.take_while(|item| item["sequence"].as_u64().is_some_and(|at| at <= sequence)) {
@@ -57,7 +57,7 @@ impl Entities {
     }
 
     /// Those of a whole read.
-    fn of(projection: &Value) -> Self {
+    pub(crate) fn of(projection: &Value) -> Self {
         let all = |name: &str| {
             let entities = projection[name].as_array().expect("a list").iter();
             entities
@@ -72,7 +72,7 @@ impl Entities {
         }
     }
 
-    fn facts(&self) -> ThreadFacts {
+    pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
             deleted: false,
             runs: self.runs.values().map(|run| self.run(run)).collect(),

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{EventKind, ReadFacts, Reason, RunKey, Started, Told, Tracker, UNWATCHED, later};
-use crate::lifecycle::{Dispatched, RunState, TrackedThread, Watch};
+use crate::lifecycle::{Dispatched, RunFacts, RunState, TrackedThread, Watch};
 use crate::protocol::{MessageId, RunId};
 
 /// How long after it was sent a message that T3 took may be missing from the thread: reads and writes may overtake each other.
@@ -21,28 +21,46 @@ struct Claim {
     sent: Option<Timestamp>,
 }
 
+/// What decides about the runs that nobody dispatched, in time.
+enum Moment<'a> {
+    /// A message of ours was sent.
+    Sent(&'a Claim),
+    /// Somebody else asked for a run.
+    Asked(&'a RunFacts),
+}
+
 impl Tracker {
     /// Gives each run the watch that the read says it has.
     pub(super) fn assign_watches(&mut self, read: &ReadFacts<'_>, fresh: &[RunId]) {
         let mut claims = self.claims(read);
-        for run in fresh {
-            // Of several messages the first made the run, the others steered it.
-            let made = claims
-                .iter()
-                .position(|claim| claim.run == *run && claim.sent.is_some());
-            match made {
-                Some(made) => self.grant(claims.remove(made)),
-                None => self.inherit(run, read),
+        let fact = |id: &RunId| read.facts.runs.iter().find(|fact| fact.id == *id);
+        // T3 names the message that steered a run last.
+        let is_named = |claim: &Claim| fact(&claim.run).is_some_and(|fact| fact.user_message == claim.message);
+        claims.sort_by_key(|claim| (is_named(claim), claim.sent));
+        for claim in &claims {
+            self.grant(claim);
+        }
+        // The others take what the thread's last message before them asked for. A message that made a run came no later than it.
+        let mut moments: Vec<(Timestamp, Moment<'_>)> = Vec::new();
+        for claim in &claims {
+            let made = fresh.contains(&claim.run) && is_first(claim, &claims);
+            let asked = fact(&claim.run).filter(|_| made).map(|fact| fact.requested_at);
+            if let Some(sent) = claim.sent {
+                moments.push((asked.map_or(sent, |asked| asked.max(sent)), Moment::Sent(claim)));
             }
         }
-        let names = |claim: &Claim| {
-            let mut runs = read.facts.runs.iter();
-            runs.any(|fact| fact.id == claim.run && fact.user_message == claim.message)
-        };
-        // T3 names the message that steered a run last.
-        claims.sort_by_key(|claim| (names(claim), claim.sent));
-        for claim in claims {
-            self.grant(claim);
+        for id in fresh {
+            let is_claimed = claims.iter().any(|claim| claim.run == *id);
+            if let Some(fact) = fact(id).filter(|_| !is_claimed) {
+                moments.push((fact.requested_at, Moment::Asked(fact)));
+            }
+        }
+        moments.sort_by_key(|(at, _)| *at);
+        for (_, moment) in moments {
+            match moment {
+                Moment::Sent(claim) => self.thread.latest = claim.watch.clone(),
+                Moment::Asked(fact) => self.inherit(fact),
+            }
         }
     }
 
@@ -91,15 +109,13 @@ impl Tracker {
     }
 
     /// The run is reported as the message wants.
-    fn grant(&mut self, claim: Claim) {
-        if claim.sent.is_some() {
-            self.thread.latest = claim.watch.clone();
-        }
+    fn grant(&mut self, claim: &Claim) {
         let every = self.thread.every;
         let Some(run) = self.thread.runs.iter_mut().find(|run| run.id == claim.run) else {
             return;
         };
-        run.watch = watched(claim.watch, every);
+        run.watch = watched(claim.watch.clone(), every);
+        run.message = Some(claim.message.clone());
         if claim.sent.is_some() {
             self.started.push_back(Started {
                 message: claim.message.clone(),
@@ -109,17 +125,15 @@ impl Tracker {
                 },
             });
         }
-        run.message = Some(claim.message);
     }
 
     /// A run that nobody dispatched takes what the one had that it continues, or what the thread's last message asked for.
-    fn inherit(&mut self, id: &RunId, read: &ReadFacts<'_>) {
-        let fact = read.facts.runs.iter().find(|fact| fact.id == *id);
-        let continued = fact.and_then(|fact| fact.continuation_of.as_ref());
+    fn inherit(&mut self, fact: &RunFacts) {
+        let continued = fact.continuation_of.as_ref();
         let before = continued.and_then(|before| self.thread.runs.iter().find(|run| run.id == *before));
         let watch = before.map_or(&self.thread.latest, |before| &before.watch).clone();
         let watch = watched(watch, self.thread.every);
-        if let Some(run) = self.thread.runs.iter_mut().find(|run| run.id == *id) {
+        if let Some(run) = self.thread.runs.iter_mut().find(|run| run.id == fact.id) {
             run.watch = watch;
         }
     }
@@ -185,6 +199,12 @@ impl Tracker {
                 continues_in: None,
             }));
     }
+}
+
+/// Of the messages of ours in its run, it was sent first.
+fn is_first(claim: &Claim, claims: &[Claim]) -> bool {
+    let of_run = claims.iter().filter(|other| other.run == claim.run);
+    of_run.filter_map(|other| other.sent).min() == claim.sent
 }
 
 /// A watch where every run of the thread may be watched.
