@@ -14,6 +14,12 @@ pub(crate) const LIMITS: Limits = Limits {
     stall_after: Some(SignedDuration::from_mins(30)),
 };
 
+/// For histories in which only ends count.
+pub(crate) const PATIENT: Limits = Limits {
+    finish_timeout: SignedDuration::from_hours(1000),
+    stall_after: None,
+};
+
 pub(crate) fn thread_id() -> ThreadId {
     ThreadId::from("thread".to_owned())
 }
@@ -70,6 +76,7 @@ pub(crate) struct Watcher {
     pub(crate) sequence: u64,
     pub(crate) messages: Vec<(MessageId, Option<RunId>)>,
     pub(crate) partial: bool,
+    limits: Limits,
 }
 
 impl Watcher {
@@ -80,6 +87,15 @@ impl Watcher {
             sequence: 0,
             messages: Vec::new(),
             partial: false,
+            limits: LIMITS,
+        }
+    }
+
+    /// A thread to which nothing was sent yet, and an observer to whom nothing takes too long.
+    pub(crate) fn patient() -> Self {
+        Self {
+            limits: PATIENT,
+            ..Self::of(Tracker::new_thread(thread_id(), vec![], PATIENT, at(0)))
         }
     }
 
@@ -170,7 +186,7 @@ impl Watcher {
             self.tracker.poll_event().is_none(),
             "events are kept together with the thread"
         );
-        self.tracker = Tracker::at(self.kept(), LIMITS, self.now);
+        self.tracker = Tracker::at(self.kept(), self.limits, self.now);
         self.sequence = 0;
     }
 

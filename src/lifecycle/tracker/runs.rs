@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{EventKind, ReadFacts, Reason, RunKey, Told, Tracker, UNWATCHED, watches};
+use super::{EventKind, ReadFacts, Reason, RunKey, Told, Tracker, UNWATCHED, later, watches};
 use crate::lifecycle::{
     Baseline, HookEvent, RunDriver, RunFacts, RunObservation, RunState, ThreadFacts, TrackedRun, TrackedThread, observe,
 };
@@ -139,20 +139,23 @@ impl Tracker {
     }
 
     /// When T3, as it started again, ended runs of this thread that were at work: of those that we knew open or did not know, if
-    /// none that was asked for before is still open.
+    /// no other run of the time before outlived that.
     fn killed_at(&self, facts: &ThreadFacts) -> Vec<Timestamp> {
         let not_known_ended = |fact: &RunFacts| {
             let mut runs = self.thread.runs.iter();
             runs.any(|run| run.id == fact.id && !run.state.is_ended())
         };
-        let open = |fact: &RunFacts| RunState::INITIAL.on(observe(fact, facts)).to.is_busy();
-        let none_survived = |end: Timestamp| !facts.runs.iter().any(|fact| fact.requested_at <= end && open(fact));
+        let outlived = |fact: &RunFacts, end: Timestamp| {
+            let open = || RunState::INITIAL.on(observe(fact, facts)).to.is_busy();
+            let ended_later = |at: Timestamp| at > later(end, RESTART_ENDS_WITHIN);
+            fact.requested_at < end && fact.completed_at.map_or_else(open, ended_later)
+        };
         facts
             .runs
             .iter()
             .filter(|fact| observe(fact, facts) == RunObservation::Cancelled && not_known_ended(fact))
             .filter_map(|fact| fact.completed_at)
-            .filter(|end| none_survived(*end))
+            .filter(|end| !facts.runs.iter().any(|fact| outlived(fact, *end)))
             .collect()
     }
 
