@@ -603,8 +603,8 @@ fn a_part_that_lacks_an_open_run_is_not_gone_by_and_the_whole_is_asked_for() {
 fn a_part_that_may_lack_runs_that_came_and_went_is_not_gone_by() {
     let mut watcher = Watcher::watching();
     watcher.reads(&thread(vec![run(1, "completed")], vec![]));
-    // 3 and 4 do not lead down to 1, and neither do 2 and 4.
-    for part in [[3, 4], [2, 4]] {
+    // 3 and 4 do not lead down to 1, and neither does 4 alone, with 1 or 2 there or not.
+    for part in [[3, 4], [2, 4], [1, 4]] {
         let part = part.map(|ordinal| run(ordinal, "completed")).to_vec();
         assert_eq!(watcher.reads_part(&thread(part, vec![])), []);
         assert_eq!(watcher.asks(), Some(ReadNeed::Whole));
@@ -612,6 +612,39 @@ fn a_part_that_may_lack_runs_that_came_and_went_is_not_gone_by() {
     let part = [1, 2, 3, 4].map(|ordinal| run(ordinal, "completed")).to_vec();
     assert_eq!(watcher.reads_part(&thread(part, vec![])).len(), 3);
     assert_eq!(watcher.asks(), None);
+}
+
+#[test]
+fn a_run_that_ended_and_that_a_part_lacks_is_still_known_when_t3_goes_on_with_it() {
+    let mut watcher = Watcher::watching();
+    watcher.dispatch("message-2", unwanted());
+    watcher.belongs("message-2", 2);
+    assert_eq!(
+        watcher
+            .reads(&thread(vec![run(1, "failed"), run(2, "completed")], vec![]))
+            .len(),
+        1
+    );
+    assert_eq!(watcher.reads_part(&thread(vec![run(2, "completed")], vec![])), []);
+    assert_eq!(watcher.asks(), None);
+    let resumed = RunFacts {
+        continuation_of: Some(run_id(1)),
+        ..run(3, "completed")
+    };
+    let told = watcher.reads_part(&thread(vec![run(2, "completed"), resumed], vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 3, "A")]);
+}
+
+#[test]
+fn a_run_with_a_later_ordinal_is_new_whatever_the_clock_of_t3_says() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "completed")], vec![]));
+    let before = RunFacts {
+        requested_at: at(5),
+        ..run(2, "completed")
+    };
+    let told = watcher.reads(&thread(vec![run(1, "completed"), before], vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 2, "A")]);
 }
 
 #[test]

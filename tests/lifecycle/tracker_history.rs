@@ -179,7 +179,8 @@ fn requests(told: &[Told]) -> Vec<RuntimeRequestId> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    // As many cases as PROPTEST_CASES says.
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn whoever_was_away_tells_the_same_ends_to_the_same_as_one_who_never_was(
