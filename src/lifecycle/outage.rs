@@ -12,15 +12,16 @@ use super::tracker::later;
 /// `since` reads, `handle_*` take what happened, `poll_*` say what is to be done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outage {
-    after: SignedDuration,
+    after: Option<SignedDuration>,
     since: Option<Timestamp>,
     due: bool,
     told: bool,
 }
 
 impl Outage {
-    /// A machine that nothing was heard of yet counts as away from now on; `after` is how long an outage may last untold.
-    pub fn new(after: SignedDuration, now: Timestamp) -> Self {
+    /// A machine that nothing was heard of yet counts as away from now on; `after` is how long an outage may last untold, none
+    /// if it is never to be told.
+    pub fn new(after: Option<SignedDuration>, now: Timestamp) -> Self {
         Self {
             after,
             since: Some(now),
@@ -48,8 +49,7 @@ impl Outage {
 
     /// The time that [`Self::poll_timeout`] named has come.
     pub fn handle_time(&mut self, now: Timestamp) {
-        let long_enough = self.since.is_some_and(|since| later(since, self.after) <= now);
-        if long_enough && !self.told {
+        if self.poll_timeout().is_some_and(|due| due <= now) {
             self.due = true;
             self.told = true;
         }
@@ -66,6 +66,7 @@ impl Outage {
 
     /// When to call [`Self::handle_time`].
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.since.filter(|_| !self.told).map(|since| later(since, self.after))
+        let since = self.since.filter(|_| !self.told)?;
+        Some(later(since, self.after?))
     }
 }

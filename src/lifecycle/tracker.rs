@@ -146,12 +146,12 @@ impl Tracker {
         let Some(moved) = self.reading.handle_read(read.sequence, read.updated_at, now) else {
             return;
         };
+        if moved {
+            self.moved_at = now;
+        }
         if read.partial && !runs::suffices(&self.thread, read, now) {
             self.reading.ask(ReadNeed::Whole);
             return;
-        }
-        if moved {
-            self.moved_at = now;
         }
         self.change(|tracker| {
             tracker.thread.unreachable = false;

@@ -318,6 +318,22 @@ fn a_promoted_run_ends_without_an_event_and_its_watch_follows_its_message() {
 }
 
 #[test]
+fn a_message_that_moved_into_a_run_speaks_for_it_once_and_not_against_a_later_steer() {
+    let mut watcher = Watcher::watching();
+    watcher.dispatch("message-2", wanted("B"));
+    watcher.belongs("message-2", 2);
+    watcher.reads(&thread(vec![run(1, "running"), run(2, "queued")], vec![]));
+    watcher.belongs("message-2", 1);
+    watcher.reads(&thread(vec![run(1, "running"), unqueued(2)], vec![]));
+    watcher.dispatch("message-3", wanted("C"));
+    watcher.belongs("message-3", 1);
+    watcher.reads(&thread(vec![run(1, "running"), unqueued(2)], vec![]));
+    watcher.reads(&thread(vec![run(1, "running"), unqueued(2)], vec![]));
+    let told = watcher.reads(&thread(vec![run(1, "completed"), unqueued(2)], vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 1, "C")]);
+}
+
+#[test]
 fn a_run_that_was_promoted_before_anybody_saw_it_hands_its_watch_to_the_run_that_its_message_is_in() {
     let mut watcher = Watcher::watching();
     watcher.reads(&thread(vec![run(1, "running")], vec![]));

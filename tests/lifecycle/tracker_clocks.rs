@@ -117,6 +117,18 @@ fn any_change_of_the_row_puts_off_that_a_run_stands_still() {
 }
 
 #[test]
+fn a_change_that_a_part_shows_counts_although_the_part_is_not_enough() {
+    let mut watcher = Watcher::watching();
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.reads(&works);
+    watcher.passes(1799);
+    assert_eq!(watcher.reads_part(&thread(vec![run(2, "queued")], vec![])), []);
+    let changed = watcher.now;
+    watcher.passes(2);
+    assert_eq!(watcher.reads_unchanged(&works, changed), []);
+}
+
+#[test]
 fn a_run_that_waits_for_an_answer_or_for_another_run_does_not_stand_still() {
     let mut watcher = Watcher::watching();
     watcher.reads(&thread(vec![run(1, "running")], vec![request("q", "user_input", 1)]));
@@ -145,7 +157,7 @@ fn a_run_in_a_queue_that_is_held_stands_still() {
 
 #[test]
 fn an_outage_is_told_once_when_it_lasts_and_only_of_threads_with_watched_open_runs() {
-    let mut outage = Outage::new(SignedDuration::from_hours(1), at(0));
+    let mut outage = Outage::new(Some(SignedDuration::from_hours(1)), at(0));
     assert_eq!(outage.handle_back(), Some(at(0)));
     assert_eq!(outage.poll_timeout(), None);
     outage.handle_away(at(100));
@@ -157,6 +169,10 @@ fn an_outage_is_told_once_when_it_lasts_and_only_of_threads_with_watched_open_ru
     assert_eq!(outage.poll_unreachable(), Some(at(100)));
     outage.handle_time(at(9000));
     assert_eq!((outage.poll_unreachable(), outage.poll_timeout()), (None, None));
+
+    let mut never = Outage::new(None, at(0));
+    never.handle_time(at(1_000_000));
+    assert_eq!((never.poll_unreachable(), never.poll_timeout()), (None, None));
 
     let mut open = Watcher::watching();
     open.reads(&thread(vec![run(1, "queued"), run(2, "running")], vec![]));

@@ -104,6 +104,16 @@ fn a_message_that_t3_took_is_missed_only_after_a_while_and_in_the_whole_thread()
 }
 
 #[test]
+fn a_message_of_which_nobody_knows_whether_t3_took_it_is_not_missed() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "completed")], vec![]));
+    watcher.dispatch("message-2", wanted("B"));
+    watcher.passes(1000);
+    assert_eq!(watcher.reads(&thread(vec![run(1, "completed")], vec![])), []);
+    assert!(watcher.tracker.is_open());
+}
+
+#[test]
 fn a_message_that_is_there_and_has_no_run_yet_is_not_missed() {
     let mut watcher = Watcher::watching();
     watcher.reads(&thread(vec![run(1, "completed")], vec![]));
