@@ -304,7 +304,7 @@ async fn retry(connection: &mut SqliteConnection, id: &str, now: Timestamp) -> R
         Some(word) => {
             return Err(Fault::Word {
                 table: "deliveries",
-                row: format!("event {id}"),
+                row: format!("`{id}`"),
                 word: word.to_owned(),
             });
         }

@@ -164,7 +164,7 @@ fn listed(row: &SqliteRow) -> Result<Listed, Fault> {
     let Some(state) = DeliveryState::parse(&word) else {
         return Err(Fault::Word {
             table: "deliveries",
-            row: format!("event {}", event.id),
+            row: format!("`{}`", event.id),
             word,
         });
     };

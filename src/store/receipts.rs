@@ -365,7 +365,7 @@ fn receipt(row: &SqliteRow) -> Result<Receipt, Fault> {
     let request: String = columns.take()?;
     let unknown = |word: String| Fault::Word {
         table: "receipts",
-        row: format!("{client}/{request}"),
+        row: format!("`{client}` `{request}`"),
         word,
     };
     let intent = NewReceipt {

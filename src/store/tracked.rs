@@ -257,7 +257,7 @@ fn run(columns: &mut Columns<'_>) -> Result<TrackedRun, Fault> {
     let Some(state) = RunState::parse(word) else {
         return Err(Fault::Word {
             table: "tracked_runs",
-            row: format!("run {id}"),
+            row: format!("`{id}`"),
             word: word.to_owned(),
         });
     };
@@ -282,7 +282,7 @@ fn request(columns: &mut Columns<'_>) -> Result<TrackedRequest, Fault> {
     let Some(state) = RequestState::parse(word) else {
         return Err(Fault::Word {
             table: "tracked_requests",
-            row: format!("request {id}"),
+            row: format!("`{id}`"),
             word: word.to_owned(),
         });
     };

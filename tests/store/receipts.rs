@@ -1,8 +1,8 @@
 //! Receipts.
 
-use super::support::{again, at, ledger, receipt};
-use crate::lifecycle::Baseline;
-use crate::store::{AnswerFate, Batch, Claimed, NewReceipt, Outcome, Receipt, ReceiptKind, ReceiptUpdate, Store};
+use crate::support::{again, at, ledger, receipt};
+use t3code_mcp::lifecycle::Baseline;
+use t3code_mcp::store::{AnswerFate, Batch, Claimed, NewReceipt, Outcome, Receipt, ReceiptKind, ReceiptUpdate, Store};
 
 fn outcome(outcome: Outcome) -> ReceiptUpdate {
     ReceiptUpdate {

@@ -1,33 +1,37 @@
 //! What the tests begin with.
 
+use std::path::Path;
+
 use jiff::{SignedDuration, Timestamp};
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use tempfile::TempDir;
 
-use crate::lifecycle::{
+use t3code_mcp::lifecycle::{
     Baseline, Dispatched, RequestState, RunState, TrackedRequest, TrackedRun, TrackedThread, Watch,
 };
-use crate::protocol::ThreadId;
-use crate::store::{Batch, LEDGER_FILE, NewEvent, NewReceipt, ReceiptKind, Store, Tracked};
+use t3code_mcp::protocol::ThreadId;
+use t3code_mcp::store::{Batch, EventFilter, PAGE_EVENTS, LEDGER_FILE, NewEvent, NewReceipt, ReceiptKind, Store, Tracked};
 
 /// A ledger in a directory of its own.
-pub(super) async fn ledger() -> (TempDir, Store) {
+pub async fn ledger() -> (TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join(LEDGER_FILE)).await.unwrap();
     (folder, store)
 }
 
 /// The same file, opened anew.
-pub(super) async fn again(folder: &TempDir, store: Store) -> Store {
+pub async fn again(folder: &TempDir, store: Store) -> Store {
     store.close().await;
     Store::open(&folder.path().join(LEDGER_FILE)).await.unwrap()
 }
 
 /// So many seconds after a moment in 2026.
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub fn at(seconds: i64) -> Timestamp {
     "2026-11-30T10:00:00.123Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(seconds)
 }
 
-pub(super) fn watch() -> Watch {
+pub fn watch() -> Watch {
     Watch {
         on: true,
         origin: Some("chat:42".to_owned()),
@@ -35,7 +39,7 @@ pub(super) fn watch() -> Watch {
     }
 }
 
-pub(super) fn receipt(request: &str) -> NewReceipt {
+pub fn receipt(request: &str) -> NewReceipt {
     NewReceipt {
         client: "dispatcher".to_owned(),
         request: request.to_owned(),
@@ -54,7 +58,7 @@ pub(super) fn receipt(request: &str) -> NewReceipt {
 }
 
 /// A thread with something in every column.
-pub(super) fn tracked(thread: &str) -> Tracked {
+pub fn tracked(thread: &str) -> Tracked {
     Tracked {
         machine: "mac".to_owned(),
         environment: Some("env".to_owned().into()),
@@ -87,7 +91,7 @@ pub(super) fn tracked(thread: &str) -> Tracked {
     }
 }
 
-pub(super) fn run(thread: &str, ordinal: u64, state: RunState) -> TrackedRun {
+pub fn run(thread: &str, ordinal: u64, state: RunState) -> TrackedRun {
     TrackedRun {
         id: format!("run {ordinal} of {thread}").into(),
         requested_at: at(1),
@@ -101,7 +105,7 @@ pub(super) fn run(thread: &str, ordinal: u64, state: RunState) -> TrackedRun {
     }
 }
 
-pub(super) fn event(id: &str, thread: &str) -> NewEvent {
+pub fn event(id: &str, thread: &str) -> NewEvent {
     NewEvent {
         id: id.to_owned(),
         occurred_at: at(10),
@@ -116,10 +120,30 @@ pub(super) fn event(id: &str, thread: &str) -> NewEvent {
 }
 
 /// A batch of these events alone.
-pub(super) fn of_events(events: Vec<NewEvent>) -> Batch {
+pub fn of_events(events: Vec<NewEvent>) -> Batch {
     Batch {
         at: at(10),
         events,
         ..Batch::default()
+    }
+}
+
+/// A connection of the test's own to the file.
+pub async fn raw(path: &Path) -> SqliteConnection {
+    let options = SqliteConnectOptions::new().filename(path);
+    options.create_if_missing(false).connect().await.unwrap()
+}
+
+/// Every event's id, oldest first.
+pub async fn event_ids(store: &Store) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut cursor = 0;
+    loop {
+        let page = store.events_after(cursor, PAGE_EVENTS, &EventFilter::default()).await.unwrap();
+        if page.events.is_empty() {
+            return found;
+        }
+        found.extend(page.events.into_iter().map(|event| event.id));
+        cursor = page.cursor;
     }
 }

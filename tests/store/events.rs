@@ -1,6 +1,6 @@
 //! Events.
-use super::support::{again, event, ledger, of_events};
-use crate::store::{EventFilter, NewEvent};
+use crate::support::{again, event, ledger, of_events};
+use t3code_mcp::store::{EventFilter, NewEvent};
 
 #[tokio::test]
 async fn an_event_is_kept_and_delivered_once_whatever_is_replayed() {
