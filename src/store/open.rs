@@ -120,8 +120,8 @@ async fn attempt(path: &Path) -> Result<(SqliteConnection, SqlitePool), Trouble>
     }
     let trouble = |error: sqlx::Error| Trouble::of(error.into(), path);
     if size > 0 {
-        // Without a word that changes the file: it may be another program's.
-        let mut looker = plain(path).connect().await.map_err(trouble)?;
+        // Read only, so that not even the log is worked in: it may be another program's, or what is left of ours.
+        let mut looker = plain(path).read_only(true).connect().await.map_err(trouble)?;
         let looked = look(&mut looker, path, size).await;
         let _ = looker.close().await;
         looked?;

@@ -34,7 +34,9 @@ async fn pages_at_most(store: &Store, more: i64) {
     store
         .write(move |connection| {
             Box::pin(async move {
-                let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await?;
+                let pages: i64 = sqlx::query_scalar("PRAGMA page_count")
+                    .fetch_one(&mut *connection)
+                    .await?;
                 let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {}", pages + more));
                 sqlx::query(limit).fetch_all(connection).await?;
                 Ok(())
@@ -65,9 +67,16 @@ async fn a_full_disk_refuses_what_does_not_fit_loses_nothing_and_takes_more_once
     assert!(matches!(refused, StoreError::Full { .. }), "{refused}");
     assert!(refused.to_string().contains("Make room"));
     assert!(kept.len() > 3);
-    assert_eq!(ids(&store).await, kept, "reading goes on, and the refused one left no trace");
+    assert_eq!(
+        ids(&store).await,
+        kept,
+        "reading goes on, and the refused one left no trace"
+    );
     assert_eq!(store.delivery_counts().await.unwrap().waiting, kept.len() as u64);
-    assert!(matches!(store.commit(batch("still", 9_000)).await, Err(StoreError::Full { .. })));
+    assert!(matches!(
+        store.commit(batch("still", 9_000)).await,
+        Err(StoreError::Full { .. })
+    ));
     pages_at_most(&store, 1_000).await;
     store.commit(batch("again", 9_000)).await.unwrap();
     kept.push("again".to_owned());
@@ -82,8 +91,12 @@ async fn a_job_that_fails_is_taken_back_alone() {
     let (_folder, store) = ledger().await;
     let failing = store.write(|connection| {
         Box::pin(async move {
-            sqlx::query("INSERT INTO sessions VALUES ('s', 'c', 0, 0, '{}')").execute(&mut *connection).await?;
-            sqlx::query("INSERT INTO sessions VALUES ('s', 'c', 0, 0, '{}')").execute(connection).await?;
+            sqlx::query("INSERT INTO sessions VALUES ('s', 'c', 0, 0, '{}')")
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query("INSERT INTO sessions VALUES ('s', 'c', 0, 0, '{}')")
+                .execute(connection)
+                .await?;
             Ok(())
         })
     });
@@ -91,7 +104,10 @@ async fn a_job_that_fails_is_taken_back_alone() {
     let (before, failed, after) = tokio::join!(store.commit(batch("a", 9)), failing, store.commit(batch("b", 9)));
     assert!(before.is_ok() && after.is_ok() && matches!(failed, Err(StoreError::Io { .. })));
     assert_eq!(ids(&store).await, ["a", "b"]);
-    assert!(store.sessions().await.unwrap().is_empty(), "its first half is gone as well");
+    assert!(
+        store.sessions().await.unwrap().is_empty(),
+        "its first half is gone as well"
+    );
 }
 
 #[tokio::test]

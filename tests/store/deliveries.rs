@@ -45,13 +45,37 @@ async fn a_claim_is_its_holders_alone_until_its_lease_is_over() {
     assert_eq!(store.next_due(at(11)).await.unwrap(), Some(at(10 + LEASE)));
     assert_eq!(claimed(&store, 10 + LEASE - 1).await, Vec::<String>::new());
     let second = claim(&store, 10 + LEASE, 9).await.remove(0);
-    assert_eq!((second.first_attempt_at, second.claim), (at(10), 2), "the first attempt is the first claim");
+    assert_eq!(
+        (second.first_attempt_at, second.claim),
+        (at(10), 2),
+        "the first attempt is the first claim"
+    );
     let late = attempt(AttemptOutcome::Retry(at(500)), at(75));
-    assert!(!store.record(&first, &late).await.unwrap(), "the first claim has run out");
-    let (id, state) = (&second.id, async || store.delivery(&second.id).await.unwrap().unwrap().delivery.unwrap());
-    assert_eq!((state().await.attempts, state().await.leased_until), (0, Some(at(10 + 2 * LEASE))), "{id}");
-    assert!(store.record(&first, &attempt(AttemptOutcome::Delivered, at(76))).await.unwrap(), "it was delivered");
-    assert!(!store.record(&second, &attempt(AttemptOutcome::Dead, at(77))).await.unwrap());
+    assert!(
+        !store.record(&first, &late).await.unwrap(),
+        "the first claim has run out"
+    );
+    let (id, state) = (&second.id, async || {
+        store.delivery(&second.id).await.unwrap().unwrap().delivery.unwrap()
+    });
+    assert_eq!(
+        (state().await.attempts, state().await.leased_until),
+        (0, Some(at(10 + 2 * LEASE))),
+        "{id}"
+    );
+    assert!(
+        store
+            .record(&first, &attempt(AttemptOutcome::Delivered, at(76)))
+            .await
+            .unwrap(),
+        "it was delivered"
+    );
+    assert!(
+        !store
+            .record(&second, &attempt(AttemptOutcome::Dead, at(77)))
+            .await
+            .unwrap()
+    );
     assert_eq!(state().await.state, DeliveryState::Delivered);
     assert_eq!(store.next_due(at(999)).await.unwrap(), None);
 }
@@ -59,7 +83,9 @@ async fn a_claim_is_its_holders_alone_until_its_lease_is_over() {
 #[tokio::test]
 async fn claimers_at_once_never_get_the_same_event_nor_two_of_a_thread() {
     let (_folder, store) = ledger().await;
-    let events = (0..40).map(|n| event(&format!("e{n}"), &format!("t{}", n % 20))).collect();
+    let events = (0..40)
+        .map(|n| event(&format!("e{n}"), &format!("t{}", n % 20)))
+        .collect();
     store.commit(of_events(events)).await.unwrap();
     let claims = (0..10).map(|_| {
         let store = store.clone();
@@ -85,17 +111,30 @@ async fn the_next_event_of_a_thread_passes_one_that_failed_four_times_and_is_mar
     for failed in 0..PASSED_AFTER_ATTEMPTS {
         let due = claim(&store, 20, 9).await;
         assert_eq!(due.iter().map(|due| due.id.as_str()).collect::<Vec<_>>(), ["a"]);
-        assert_eq!((due[0].attempts, due[0].out_of_order, due[0].frozen), (failed, false, failed > 0));
+        assert_eq!(
+            (due[0].attempts, due[0].out_of_order, due[0].frozen),
+            (failed, false, failed > 0)
+        );
         fail(&store, &due[0], 20).await;
     }
-    let a = claim(&store, 20, 1).await.remove(0);
-    assert_eq!(claimed(&store, 20).await, Vec::<String>::new(), "one of a thread at a time");
-    fail(&store, &a, 100).await;
-    let b = claim(&store, 21, 9).await;
-    assert_eq!((b.len(), b[0].id.as_str(), b[0].out_of_order), (1, "b", true));
-    store.record(&b[0], &attempt(AttemptOutcome::Delivered, at(22))).await.unwrap();
-    let c = claim(&store, 23, 9).await;
-    assert_eq!((c[0].id.as_str(), c[0].out_of_order), ("c", true), "a is still undelivered");
+    let b = claim(&store, 20, 9).await;
+    assert_eq!(
+        (b.len(), b[0].id.as_str(), b[0].out_of_order),
+        (1, "b", true),
+        "one of a thread at a time"
+    );
+    store
+        .record(&b[0], &attempt(AttemptOutcome::Delivered, at(22)))
+        .await
+        .unwrap();
+    let c = claim(&store, 22, 9).await.remove(0);
+    assert_eq!((c.id.as_str(), c.out_of_order), ("c", true), "a is still undelivered");
+    store
+        .record(&c, &attempt(AttemptOutcome::Delivered, at(23)))
+        .await
+        .unwrap();
+    let a = claim(&store, 24, 9).await.remove(0);
+    assert_eq!((a.id.as_str(), a.out_of_order), ("a", false));
 }
 
 #[tokio::test]
@@ -134,16 +173,25 @@ async fn only_what_is_dead_or_waits_its_turn_is_sent_again_by_hand() {
     fail(&store, &a, 5_000).await;
     let mut changes = store.changes();
     assert_eq!(retry("a", 22).await, Resend::Queued);
-    assert!(changes.has_changed().unwrap(), "whoever waits for the next one is woken");
+    assert!(
+        changes.has_changed().unwrap(),
+        "whoever waits for the next one is woken"
+    );
     changes.mark_unchanged();
     let a = claim(&store, 22, 1).await.remove(0);
     store.record(&a, &attempt(AttemptOutcome::Dead, at(23))).await.unwrap();
     let b = claim(&store, 23, 9).await.remove(0);
     assert_eq!((b.id.as_str(), b.out_of_order), ("b", false));
-    store.record(&b, &attempt(AttemptOutcome::Delivered, at(24))).await.unwrap();
+    store
+        .record(&b, &attempt(AttemptOutcome::Delivered, at(24)))
+        .await
+        .unwrap();
     assert_eq!(retry("b", 25).await, Resend::Delivered);
     let counts = store.delivery_counts().await.unwrap();
-    assert_eq!((counts.waiting, counts.in_flight, counts.dead, counts.oldest_waiting), (0, 0, 1, None));
+    assert_eq!(
+        (counts.waiting, counts.in_flight, counts.dead, counts.oldest_waiting),
+        (0, 0, 1, None)
+    );
     let dead = ListFilter {
         state: Some(DeliveryState::Dead),
         before: None,
@@ -151,9 +199,22 @@ async fn only_what_is_dead_or_waits_its_turn_is_sent_again_by_hand() {
     assert_eq!(store.deliveries(dead, 9).await.unwrap().len(), 1);
     assert_eq!(retry("a", 30).await, Resend::Queued);
     let a = claim(&store, 31, 9).await.remove(0);
-    assert_eq!((a.id.as_str(), a.attempts, a.first_attempt_at, a.resent, a.frozen), ("a", 0, at(31), true, true));
-    let all: Vec<String> = store.deliveries(ListFilter::default(), 9).await.unwrap().into_iter().map(|l| l.event.id).collect();
-    assert_eq!(all, ["silent", "b", "a"], "newest first, with those that are not for delivery");
+    assert_eq!(
+        (a.id.as_str(), a.attempts, a.first_attempt_at, a.resent, a.frozen),
+        ("a", 0, at(31), true, true)
+    );
+    let all: Vec<String> = store
+        .deliveries(ListFilter::default(), 9)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|l| l.event.id)
+        .collect();
+    assert_eq!(
+        all,
+        ["silent", "b", "a"],
+        "newest first, with those that are not for delivery"
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -212,7 +273,10 @@ impl Model {
         row.state == DeliveryState::Waiting
             && row.due <= self.now
             && self.in_turn(at)
-            && !self.rows.iter().any(|other| other.thread == row.thread && other.leased > self.now)
+            && !self
+                .rows
+                .iter()
+                .any(|other| other.thread == row.thread && other.leased > self.now)
     }
 
     /// Everything before it in its thread is delivered, dead, or failed often enough.
@@ -230,7 +294,9 @@ impl Model {
     fn claim(&mut self, max: u32) -> Vec<(usize, u32, bool)> {
         let mut claimed = Vec::new();
         for _ in 0..max {
-            let next = (0..self.rows.len()).filter(|at| self.may_go(*at)).min_by_key(|at| (self.rows[*at].due, *at));
+            let next = (0..self.rows.len())
+                .filter(|at| self.may_go(*at))
+                .min_by_key(|at| (self.rows[*at].due, *at));
             let Some(at) = next else { break };
             let passes = self.waiting_before(at).next().is_some();
             let now = self.now;
@@ -248,7 +314,9 @@ impl Model {
         let row = &mut self.rows[at];
         let current = row.state == DeliveryState::Waiting && row.claims == claim;
         match outcome {
-            AttemptOutcomeKind::Delivered if row.state != DeliveryState::Delivered => row.state = DeliveryState::Delivered,
+            AttemptOutcomeKind::Delivered if row.state != DeliveryState::Delivered => {
+                row.state = DeliveryState::Delivered
+            }
             AttemptOutcomeKind::Retry(after) if current => row.due = now + after,
             AttemptOutcomeKind::Dead if current => row.state = DeliveryState::Dead,
             AttemptOutcomeKind::Delivered | AttemptOutcomeKind::Retry(_) | AttemptOutcomeKind::Dead => return false,
@@ -282,9 +350,16 @@ impl Model {
             let row = &self.rows[*at];
             row.state == DeliveryState::Waiting
                 && self.in_turn(*at)
-                && !self.rows.iter().any(|other| other.thread == row.thread && other.leased > self.now)
+                && !self
+                    .rows
+                    .iter()
+                    .any(|other| other.thread == row.thread && other.leased > self.now)
         });
-        let leases = self.rows.iter().map(|row| row.leased).filter(|leased| *leased > self.now);
+        let leases = self
+            .rows
+            .iter()
+            .map(|row| row.leased)
+            .filter(|leased| *leased > self.now);
         free.map(|at| self.rows[at].due).chain(leases).min()
     }
 }
@@ -359,5 +434,8 @@ proptest! {
 
 /// Each case writes to a real disk; more of them with `PROPTEST_CASES`.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24)
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(24)
 }

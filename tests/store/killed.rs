@@ -18,7 +18,10 @@ const WRITERS: usize = 6;
 async fn killed_at_any_point_nothing_answered_is_lost_and_nothing_is_there_by_half() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(LEDGER_FILE);
-    let rounds: u64 = std::env::var("T3CODE_MCP_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let rounds: u64 = std::env::var("T3CODE_MCP_TEST_KILLS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(8);
     let mut answered = BTreeSet::new();
     for round in 0..rounds {
         // From the first answer to the middle of a long run.
@@ -29,16 +32,30 @@ async fn killed_at_any_point_nothing_answered_is_lost_and_nothing_is_there_by_ha
         let events: BTreeSet<String> = event_ids(&store).await.into_iter().collect();
         let lost: Vec<_> = answered.difference(&events).collect();
         assert!(lost.is_empty(), "round {round}: answered and not there: {lost:?}");
-        let threads: BTreeSet<String> =
-            store.tracked().await.unwrap().into_iter().map(|tracked| tracked.thread.thread.0).collect();
+        let threads: BTreeSet<String> = store
+            .tracked()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|tracked| tracked.thread.thread.0)
+            .collect();
         assert_eq!(threads, events, "round {round}: a thread and its event are one");
         let deliveries: Vec<String> = sqlx::query_scalar("SELECT id FROM deliveries JOIN events USING (seq)")
             .fetch_all(&mut raw(&path).await)
             .await
             .unwrap();
-        assert_eq!(BTreeSet::from_iter(deliveries), events, "round {round}: an event and its delivery are one");
-        let open: BTreeSet<String> =
-            store.open_receipts().await.unwrap().into_iter().map(|open| open.intent.request).collect();
+        assert_eq!(
+            BTreeSet::from_iter(deliveries),
+            events,
+            "round {round}: an event and its delivery are one"
+        );
+        let open: BTreeSet<String> = store
+            .open_receipts()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|open| open.intent.request)
+            .collect();
         assert!(open.is_disjoint(&events), "round {round}: taken up and still open");
         store.close().await;
     }
@@ -74,7 +91,10 @@ fn kill_after(path: &Path, round: u64, answers: usize) -> Vec<String> {
         }
     }
     child.wait().unwrap();
-    answered.into_iter().map(|id| id.trim_end_matches('.').to_owned()).collect()
+    answered
+        .into_iter()
+        .map(|id| id.trim_end_matches('.').to_owned())
+        .collect()
 }
 
 /// Not a test by itself: what the killed process runs.

@@ -47,7 +47,10 @@ async fn a_thousand_runs_that_end_at_once() {
     let (_folder, store) = ledger().await;
     let began = Instant::now();
     for n in 0..20 {
-        store.commit(of_events(vec![event(&format!("alone {n}"), "alone")])).await.unwrap();
+        store
+            .commit(of_events(vec![event(&format!("alone {n}"), "alone")]))
+            .await
+            .unwrap();
     }
     took("20 commits one after the other", began);
     let began = Instant::now();
@@ -93,7 +96,10 @@ async fn a_million_events_and_their_pruning() {
     let store = Store::open(&path).await.unwrap();
     took("opened", began);
     let began = Instant::now();
-    store.events_after(900_000, 1_000, &EventFilter::default()).await.unwrap();
+    store
+        .events_after(900_000, 1_000, &EventFilter::default())
+        .await
+        .unwrap();
     took("a page of 1,000", began);
     let began = Instant::now();
     let pruning = tokio::spawn({
@@ -104,11 +110,17 @@ async fn a_million_events_and_their_pruning() {
     let mut n = 0;
     while !pruning.is_finished() {
         let began = Instant::now();
-        store.commit(of_events(vec![event(&format!("meanwhile {n}"), "one")])).await.unwrap();
+        store
+            .commit(of_events(vec![event(&format!("meanwhile {n}"), "one")]))
+            .await
+            .unwrap();
         slowest = slowest.max(began.elapsed());
         n += 1;
     }
     println!("{} events pruned", pruning.await.unwrap().events);
     took("pruning", began);
-    println!("slowest of {n} commits meanwhile: {slowest:.0?}; {} MiB", path.metadata().unwrap().len() >> 20);
+    println!(
+        "slowest of {n} commits meanwhile: {slowest:.0?}; {} MiB",
+        path.metadata().unwrap().len() >> 20
+    );
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
 use t3code_mcp::lifecycle::RunState;
 use t3code_mcp::store::{AnswerFate, Batch, LEDGER_FILE, Outcome, Store, StoreError};
 use tempfile::TempDir;
@@ -28,6 +28,10 @@ async fn closed() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    PathBuf::from(format!("{}{ending}", path.display()))
+}
+
 fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o777
 }
@@ -44,13 +48,22 @@ async fn is_set_aside(path: &Path) -> PathBuf {
         panic!("{said}")
     };
     assert!(said.to_string().contains(&place.display().to_string()), "{said}");
-    assert!(place.file_name().unwrap().to_str().unwrap().starts_with("t3code-mcp.db.corrupt-2"));
+    assert!(
+        place
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("t3code-mcp.db.corrupt-2")
+    );
     assert!(fs::read(place).unwrap() == damaged, "nothing of it was changed");
     assert!(store.tracked().await.unwrap().is_empty());
     store.commit(of_events(vec![event("new", "one")])).await.unwrap();
     store.close().await;
     let place = place.clone();
-    assert!(Store::open(path).await.unwrap().set_aside().is_none(), "said once");
+    let store = Store::open(path).await.unwrap();
+    assert!(store.set_aside().is_none(), "said once");
+    store.close().await;
     place
 }
 
@@ -92,6 +105,33 @@ async fn a_file_with_one_garbled_page_is_set_aside_whichever_page_it_is() {
 }
 
 #[tokio::test]
+async fn a_damaged_file_goes_with_its_log_and_neither_is_written_to_before() {
+    let (_folder, source) = closed().await;
+    let root: i64 = {
+        let mut looker = raw(&source).await;
+        let root = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'tracked_runs'");
+        let root = root.fetch_one(&mut looker).await.unwrap();
+        looker.close().await.unwrap();
+        root
+    };
+    // The log has an event; the damaged page is of a table that the event leaves alone.
+    let store = Store::open(&source).await.unwrap();
+    store.commit(of_events(vec![event("a", "one")])).await.unwrap();
+    // As a crash would leave them.
+    let other = tempfile::tempdir().unwrap();
+    let path = other.path().join(LEDGER_FILE);
+    let mut bytes = fs::read(&source).unwrap();
+    let page = usize::try_from(root).unwrap();
+    bytes[(page - 1) * 4_096..page * 4_096].fill(0x5a);
+    fs::write(&path, &bytes).unwrap();
+    let words = fs::read(beside(&source, "-wal")).unwrap();
+    assert!(!words.is_empty());
+    fs::write(beside(&path, "-wal"), &words).unwrap();
+    let place = is_set_aside(&path).await;
+    assert!(fs::read(beside(&place, "-wal")).unwrap() == words);
+}
+
+#[tokio::test]
 async fn an_emptied_file_is_set_aside_with_the_log_that_still_holds_its_last_words() {
     let (folder, store) = ledger().await;
     store.commit(of_events(vec![event("a", "one")])).await.unwrap();
@@ -103,19 +143,20 @@ async fn an_emptied_file_is_set_aside_with_the_log_that_still_holds_its_last_wor
     assert!(!words.is_empty());
     fs::write(&path, "").unwrap();
     let place = is_set_aside(&path).await;
-    let moved = place.with_file_name(format!("{}-wal", place.file_name().unwrap().to_str().unwrap()));
-    assert!(fs::read(moved).unwrap() == words);
+    assert!(fs::read(beside(&place, "-wal")).unwrap() == words);
 }
 
 #[tokio::test]
 async fn a_newer_programs_file_is_refused_and_left_as_it_is() {
     let (_folder, path) = closed().await;
+    let mut newer = raw(&path).await;
     sqlx::query(
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (7, 'x', 1, x'00', 1)",
     )
-    .execute(&mut raw(&path).await)
+    .execute(&mut newer)
     .await
     .unwrap();
+    newer.close().await.unwrap();
     let before = fs::read(&path).unwrap();
     let error = Store::open(&path).await.unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 7, known: 1, .. }), "{error}");
@@ -127,9 +168,17 @@ async fn a_newer_programs_file_is_refused_and_left_as_it_is() {
 async fn another_programs_database_is_refused_and_left_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(LEDGER_FILE);
-    let mut other = SqliteConnectOptions::new().filename(&path).create_if_missing(true).connect().await.unwrap();
-    sqlx::query("CREATE TABLE songs (title TEXT)").execute(&mut other).await.unwrap();
-    drop(other);
+    let mut other = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .connect()
+        .await
+        .unwrap();
+    sqlx::query("CREATE TABLE songs (title TEXT)")
+        .execute(&mut other)
+        .await
+        .unwrap();
+    other.close().await.unwrap();
     let before = fs::read(&path).unwrap();
     let error = Store::open(&path).await.unwrap_err();
     assert!(error.to_string().contains("another program's"), "{error}");
@@ -143,7 +192,10 @@ async fn no_link_is_followed() {
     let path = folder.path().join(LEDGER_FILE);
     symlink(&real, &path).unwrap();
     let error = Store::open(&path).await.unwrap_err();
-    assert!(matches!(error, StoreError::Refused { .. }) && error.to_string().contains("symbolic link"), "{error}");
+    assert!(
+        matches!(error, StoreError::Refused { .. }) && error.to_string().contains("symbolic link"),
+        "{error}"
+    );
     fs::remove_file(&path).unwrap();
     let nowhere = folder.path().join("nowhere");
     symlink(&nowhere, &path).unwrap();
@@ -158,12 +210,17 @@ async fn only_its_owner_can_read_it_and_its_log() {
     let (folder, store) = ledger().await;
     store.commit(of_events(vec![event("a", "one")])).await.unwrap();
     for ending in ["", "-wal", "-shm"] {
-        assert_eq!(mode(&folder.path().join(format!("{LEDGER_FILE}{ending}"))), 0o600, "{ending}");
+        assert_eq!(
+            mode(&folder.path().join(format!("{LEDGER_FILE}{ending}"))),
+            0o600,
+            "{ending}"
+        );
     }
     store.close().await;
     let path = folder.path().join(LEDGER_FILE);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    Store::open(&path).await.unwrap();
+    let store = Store::open(&path).await.unwrap();
+    store.close().await;
     assert_eq!(mode(&path), 0o600, "one that was open to others is closed to them");
 }
 
@@ -185,7 +242,10 @@ async fn two_that_open_one_file_lose_nothing_and_share_the_claims() {
         writer.await.unwrap();
     }
     assert_eq!(event_ids(&first).await.len(), 80);
-    let (one, two) = tokio::join!(first.claim_due(at(20), at(80), 60), second.claim_due(at(20), at(80), 60));
+    let (one, two) = tokio::join!(
+        first.claim_due(at(20), at(80), 60),
+        second.claim_due(at(20), at(80), 60)
+    );
     let (one, two) = (one.unwrap(), two.unwrap());
     let all: BTreeSet<&str> = one.iter().chain(&two).map(|due| due.id.as_str()).collect();
     assert_eq!((one.len() + two.len(), all.len()), (80, 80));
@@ -215,9 +275,17 @@ async fn what_comes_after_the_end_is_told_so_and_what_came_before_is_written() {
 async fn a_file_of_the_first_version_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(LEDGER_FILE);
-    let mut old = SqliteConnectOptions::new().filename(&path).create_if_missing(true).connect().await.unwrap();
-    sqlx::raw_sql(include_str!("../fixtures/store/version-1.sql")).execute(&mut old).await.unwrap();
-    drop(old);
+    let mut old = SqliteConnectOptions::new()
+        .filename(&path)
+        .create_if_missing(true)
+        .connect()
+        .await
+        .unwrap();
+    sqlx::raw_sql(include_str!("../fixtures/store/version-1.sql"))
+        .execute(&mut old)
+        .await
+        .unwrap();
+    old.close().await.unwrap();
     let store = Store::open(&path).await.unwrap();
     assert!(store.set_aside().is_none());
     let threads = store.tracked().await.unwrap();

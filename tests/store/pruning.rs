@@ -44,12 +44,25 @@ async fn old_events_go_but_not_what_is_still_to_be_sent_or_was_given_up() {
     assert_eq!(event_ids(&store).await, ["waiting", "dead", "fresh"]);
     let page = async |cursor| store.events_after(cursor, 9, &EventFilter::default()).await.unwrap();
     assert!(page(0).await.truncated && page(1_302).await.truncated);
-    assert!(!page(1_303).await.truncated, "nothing is missing behind the last one that went");
+    assert!(
+        !page(1_303).await.truncated,
+        "nothing is missing behind the last one that went"
+    );
     let (deliveries, free): (i64, i64) = (
-        sqlx::query_scalar("SELECT count(*) FROM deliveries").fetch_one(&mut raw(store.path()).await).await.unwrap(),
-        sqlx::query_scalar("PRAGMA freelist_count").fetch_one(&mut raw(store.path()).await).await.unwrap(),
+        sqlx::query_scalar("SELECT count(*) FROM deliveries")
+            .fetch_one(&mut raw(store.path()).await)
+            .await
+            .unwrap(),
+        sqlx::query_scalar("PRAGMA freelist_count")
+            .fetch_one(&mut raw(store.path()).await)
+            .await
+            .unwrap(),
     );
     assert_eq!((deliveries, free), (2, 0), "their room went back to the disk");
     assert_eq!(store.prune(at(31 * DAY), month).await.unwrap().events, 0);
-    assert_eq!(store.commit(of_events(vec![event("new", "new")])).await.unwrap().cursor, 1_305, "no number twice");
+    assert_eq!(
+        store.commit(of_events(vec![event("new", "new")])).await.unwrap().cursor,
+        1_305,
+        "no number twice"
+    );
 }

@@ -34,7 +34,11 @@ async fn a_session_stays_its_clients_over_a_restart() {
         last_used_at: at(9),
         ..session
     };
-    assert_eq!(store.sessions().await.unwrap(), [newer, used], "the one that was idle longest first");
+    assert_eq!(
+        store.sessions().await.unwrap(),
+        [newer, used],
+        "the one that was idle longest first"
+    );
     assert!(store.delete_session("s1").await.unwrap());
     assert!(!store.delete_session("s1").await.unwrap() && !store.touch_session("s1", at(9)).await.unwrap());
 }

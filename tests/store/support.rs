@@ -11,7 +11,9 @@ use t3code_mcp::lifecycle::{
     Baseline, Dispatched, RequestState, RunState, TrackedRequest, TrackedRun, TrackedThread, Watch,
 };
 use t3code_mcp::protocol::ThreadId;
-use t3code_mcp::store::{Batch, EventFilter, PAGE_EVENTS, LEDGER_FILE, NewEvent, NewReceipt, ReceiptKind, Store, Tracked};
+use t3code_mcp::store::{
+    Batch, EventFilter, LEDGER_FILE, NewEvent, NewReceipt, PAGE_EVENTS, ReceiptKind, Store, Tracked,
+};
 
 /// A ledger in a directory of its own.
 pub async fn ledger() -> (TempDir, Store) {
@@ -139,7 +141,10 @@ pub async fn event_ids(store: &Store) -> Vec<String> {
     let mut found = Vec::new();
     let mut cursor = 0;
     loop {
-        let page = store.events_after(cursor, PAGE_EVENTS, &EventFilter::default()).await.unwrap();
+        let page = store
+            .events_after(cursor, PAGE_EVENTS, &EventFilter::default())
+            .await
+            .unwrap();
         if page.events.is_empty() {
             return found;
         }
