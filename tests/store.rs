@@ -2,6 +2,8 @@
 // In a test a failed unwrap is a failed test; what the modules share is nobody else's.
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub)]
 
+#[path = "store/claims.rs"]
+mod claims;
 #[path = "store/deliveries.rs"]
 mod deliveries;
 #[path = "store/events.rs"]

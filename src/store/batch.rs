@@ -10,7 +10,7 @@ use crate::store::error::{Fault, StoreError};
 use crate::store::events::NewEvent;
 use crate::store::receipts::ReceiptUpdate;
 use crate::store::tracked::Tracked;
-use crate::store::{Store, deliveries, events, receipts, tracked};
+use crate::store::{Store, deliveries, events, receipt_rows, tracked};
 
 /// A transaction of `watch`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,7 +74,7 @@ async fn keep(connection: &mut SqliteConnection, batch: &Batch) -> Result<Commit
             settled: true,
             ..update.clone()
         };
-        receipts::apply(connection, client, request, &update).await?;
+        receipt_rows::apply(connection, client, request, &update).await?;
     }
     committed.cursor = events::newest(connection).await?;
     Ok(committed)

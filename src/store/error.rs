@@ -74,7 +74,7 @@ fn aside(place: Option<&Path>) -> String {
             place.display()
         ),
         None => {
-            "Nothing more is written to it. Start the gateway again: the file is then checked and set aside.".to_owned()
+            "Stop the gateway, copy the file, and start again: what fails the check at the start is set aside, and a new ledger is begun.".to_owned()
         }
     }
 }
@@ -100,7 +100,7 @@ impl From<sqlx::Error> for Fault {
     }
 }
 
-/// SQLite's primary result codes that mean something of their own.
+/// The engine's primary result codes that mean something of their own.
 const FULL: u32 = 13;
 const IO: u32 = 10;
 const CORRUPT: u32 = 11;

@@ -12,6 +12,7 @@ mod events;
 mod listing;
 mod open;
 mod prune;
+mod receipt_rows;
 mod receipts;
 mod sessions;
 mod tracked;

@@ -38,6 +38,9 @@ const ROWS_AHEAD: usize = 4_096;
 /// damaged one is found when it is read.
 const CHECKED_WHOLE_BYTES: u64 = 128 * 1024 * 1024;
 
+/// How many files are set aside within a second.
+const MOST_SET_ASIDE: u32 = 1_000;
+
 /// What is checked at every start.
 const CHECKS: &[&str] = &["PRAGMA quick_check(1)"];
 
@@ -122,9 +125,9 @@ async fn attempt(path: &Path) -> Result<(SqliteConnection, SqlitePool), Trouble>
     if size > 0 {
         // Read only, so that not even the log is worked in: it may be another program's, or what is left of ours.
         let mut looker = plain(path).read_only(true).connect().await.map_err(trouble)?;
-        let looked = look(&mut looker, path, size).await;
+        let verdict = look(&mut looker, path, size).await;
         let _ = looker.close().await;
-        looked?;
+        verdict?;
     }
     let mut writer = plain(path)
         // The room of pruned events goes back to the disk.
@@ -311,7 +314,7 @@ fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
         detail: format!("it is damaged and cannot be set aside: {error}"),
     };
     let stamp = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let place = (0..)
+    let place = (0..MOST_SET_ASIDE)
         .map(|again| match again {
             0 => beside(path, &format!(".corrupt-{stamp}")),
             again => beside(path, &format!(".corrupt-{stamp}-{again}")),
@@ -321,7 +324,7 @@ fn set_aside(path: &Path) -> Result<PathBuf, StoreError> {
                 .iter()
                 .all(|ending| !beside(place, ending).exists())
         })
-        .unwrap_or_else(|| beside(path, ".corrupt"));
+        .ok_or_else(|| io(ErrorKind::AlreadyExists.into()))?;
     // The log first: alone it is found and set aside again, a file without it would be taken for whole.
     for ending in ["-wal", "-shm", ""] {
         match std::fs::rename(beside(path, ending), beside(&place, ending)) {

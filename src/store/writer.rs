@@ -45,7 +45,7 @@ trait Job: Send {
 }
 
 struct Work<T, F, A> {
-    work: Option<F>,
+    todo: Option<F>,
     value: Option<T>,
     after: A,
     caller: oneshot::Sender<Result<T, StoreError>>,
@@ -59,7 +59,7 @@ where
 {
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), Fault>> {
         Box::pin(async move {
-            if let Some(work) = self.work.take() {
+            if let Some(work) = self.todo.take() {
                 self.value = Some(work(connection).await?);
             }
             Ok(())
@@ -105,7 +105,7 @@ impl Writer {
     {
         let (caller, answer) = oneshot::channel();
         let job = Box::new(Work {
-            work: Some(work),
+            todo: Some(work),
             value: None,
             after,
             caller,

@@ -38,7 +38,7 @@ async fn old_events_go_but_not_what_is_still_to_be_sent_or_was_given_up() {
         };
         assert!(store.record(due, &attempt).await.unwrap());
     }
-    let month = Duration::from_secs(30 * 86_400);
+    let month = Duration::from_hours(30 * 24);
     assert_eq!(store.prune(at(29 * DAY), month).await.unwrap().events, 0);
     assert_eq!(store.prune(at(31 * DAY), month).await.unwrap().events, 1_301);
     assert_eq!(event_ids(&store).await, ["waiting", "dead", "fresh"]);
