@@ -8,6 +8,8 @@ mod claims;
 mod deliveries;
 #[path = "store/events.rs"]
 mod events;
+#[path = "store/full.rs"]
+mod full;
 #[path = "store/killed.rs"]
 mod killed;
 #[path = "store/measured.rs"]

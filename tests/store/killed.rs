@@ -21,7 +21,7 @@ async fn killed_at_any_point_nothing_answered_is_lost_and_nothing_is_there_by_ha
     let rounds: u64 = std::env::var("T3CODE_MCP_TEST_KILLS")
         .ok()
         .and_then(|n| n.parse().ok())
-        .unwrap_or(8);
+        .unwrap_or(12);
     let mut answered = BTreeSet::new();
     for round in 0..rounds {
         // From the first answer to the middle of a long run.
