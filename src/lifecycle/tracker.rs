@@ -248,6 +248,8 @@ impl Tracker {
                 waiting.retain(|other| other.message != *message);
             } else if let Some(waits) = waiting.iter_mut().find(|other| other.message == *message) {
                 waits.settled = true;
+            }
+            if tracker.follows() {
                 tracker.reading.ask(ReadNeed::Part);
             }
         });

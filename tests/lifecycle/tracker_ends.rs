@@ -72,6 +72,18 @@ fn a_404_before_the_receipt_is_settled_proves_nothing_and_afterwards_that_the_me
 }
 
 #[test]
+fn a_404_of_a_thread_with_a_message_that_is_not_settled_ends_its_open_runs_only_when_it_is() {
+    let mut watcher = busy();
+    watcher.dispatch("message-3", wanted("B"));
+    watcher.tracker.handle_not_found(watcher.now);
+    assert_eq!(watcher.told(), []);
+    watcher.tracker.settle(&message("message-3"), true);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.tracker.handle_not_found(watcher.now);
+    assert_eq!(watcher.told().len(), 2);
+}
+
+#[test]
 fn a_message_that_came_to_nothing_is_awaited_no_longer() {
     let mut watcher = Watcher::watching();
     watcher.tracker.settle(&message("message-1"), true);
