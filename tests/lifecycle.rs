@@ -27,5 +27,11 @@ mod tracker_clocks;
 mod tracker_ends;
 #[path = "lifecycle/tracker_history.rs"]
 mod tracker_history;
+#[path = "lifecycle/tracker_parts.rs"]
+mod tracker_parts;
+#[path = "lifecycle/tracker_reading.rs"]
+mod tracker_reading;
 #[path = "lifecycle/tracker_recordings.rs"]
 mod tracker_recordings;
+#[path = "lifecycle/tracker_watches.rs"]
+mod tracker_watches;

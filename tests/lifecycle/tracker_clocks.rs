@@ -1,20 +1,17 @@
-//! What time makes of a thread that is followed, when it is read, and what is kept of it.
+//! What time makes of a thread that is followed: what finishes or stands still for too long, and machines that are away.
 
 use jiff::SignedDuration;
 use t3code_mcp::lifecycle::{
-    EventKind, Outage, ReadNeed, RequestFacts, RowFacts, RunFacts, RunState, ThreadFacts, ThreadState, TrackedThread,
-    Tracker, fold_presuming,
+    EventKind, Outage, ReadNeed, RowFacts, RunFacts, ThreadFacts, ThreadState, Told, fold_presuming,
 };
 
-use crate::support::{at, request, request_id, run, run_id, thread, unqueued};
-use crate::watcher::{Watcher, event, message, row, short, unwanted, wanted};
+use crate::support::{at, request, run, thread};
+use crate::watcher::{Watcher, event, row, short, unwanted};
 
-use EventKind::{Completed, Failed, Interrupted, Stalled, Unreachable};
-
-// -------------------------------------------------------------------------------------------------------------- finish_timeout
+use EventKind::{Completed, Failed, Stalled, Unreachable};
 
 /// A read is asked for at the moment that the tracker named; the thread is still like this.
-fn at_its_time(watcher: &mut Watcher, facts: &ThreadFacts) -> Vec<t3code_mcp::lifecycle::Told> {
+fn at_its_time(watcher: &mut Watcher, facts: &ThreadFacts) -> Vec<Told> {
     let changed = watcher.now;
     let due = watcher.tracker.poll_timeout().expect("something is due");
     watcher.now = due.max(watcher.now);
@@ -78,8 +75,6 @@ fn the_time_in_which_the_machine_was_away_does_not_count() {
     assert_eq!(watcher.reads(&finishing).len(), 1);
 }
 
-// --------------------------------------------------------------------------------------------------------------------- stalled
-
 #[test]
 fn a_run_without_any_change_is_told_once_and_its_end_all_the_same() {
     let mut watcher = Watcher::watching();
@@ -114,6 +109,19 @@ fn any_change_of_the_row_puts_off_that_a_run_stands_still() {
     assert_eq!(watcher.reads_unchanged(&works, moved.updated_at), []);
     watcher.passes(1700);
     assert_eq!(watcher.reads_unchanged(&works, moved.updated_at).len(), 1);
+}
+
+#[test]
+fn a_run_does_not_stand_still_because_nobody_looked() {
+    let mut watcher = Watcher::watching();
+    let works = thread(vec![run(1, "running")], vec![]);
+    watcher.reads(&works);
+    let changed = watcher.now;
+    watcher.passes(1700);
+    watcher.away(24 * 3600);
+    assert_eq!(watcher.reads_unchanged(&works, changed), []);
+    watcher.passes(101);
+    assert_eq!(watcher.reads_unchanged(&works, changed).len(), 1);
 }
 
 #[test]
@@ -152,8 +160,6 @@ fn a_run_in_a_queue_that_is_held_stands_still() {
     let told = at_its_time(&mut watcher, &held);
     assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Stalled, 1, "A")]);
 }
-
-// ----------------------------------------------------------------------------------------------------------------- unreachable
 
 #[test]
 fn an_outage_is_told_once_when_it_lasts_and_only_of_threads_with_watched_open_runs() {
@@ -225,232 +231,4 @@ fn while_the_machine_is_away_nothing_is_concluded_but_that() {
         watcher.now = due;
     }
     assert_eq!(watcher.told(), []);
-}
-
-// --------------------------------------------------------------------------------------------------------------------- reading
-
-#[test]
-fn a_row_that_names_a_change_asks_for_one_read_and_never_ends_anything() {
-    let mut watcher = Watcher::watching();
-    watcher.reads(&thread(vec![run(1, "running")], vec![]));
-    for (sequence, latest) in [
-        (2, run(2, "cancelled")),
-        (3, run(1, "completed")),
-        (4, run(1, "failed")),
-    ] {
-        watcher.tracker.handle_row(&row(&latest, sequence), watcher.now);
-        assert_eq!(watcher.told(), []);
-        assert_eq!(watcher.kept().runs[0].state, RunState::Running);
-    }
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-    assert_eq!(watcher.asks(), None);
-    let gone = RowFacts {
-        deleted: true,
-        ..row(&run(1, "failed"), 5)
-    };
-    watcher.tracker.handle_row(&gone, watcher.now);
-    // One is under way; this one is asked for when that was answered, unless the answer is of this row.
-    assert_eq!(watcher.asks(), None);
-    watcher.sequence = 3;
-    assert_eq!(watcher.reads(&thread(vec![run(1, "running")], vec![])), []);
-    assert_eq!(watcher.asks(), None);
-    let due = watcher.tracker.poll_timeout().unwrap();
-    watcher.tracker.handle_time(due);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-    assert_eq!(watcher.reads(&thread(vec![run(1, "running")], vec![])), []);
-    assert_eq!(watcher.asks(), None);
-}
-
-#[test]
-fn the_shell_may_skip_every_state_between_two_rows() {
-    let mut watcher = Watcher::watching();
-    watcher.tracker.handle_row(&row(&run(1, "starting"), 1), watcher.now);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-    watcher.sequence = 0;
-    watcher.reads(&thread(vec![run(1, "starting")], vec![]));
-    watcher.tracker.handle_row(&row(&run(3, "completed"), 90), watcher.now);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-    watcher.sequence = 89;
-    let told = watcher.reads(&thread(
-        vec![run(1, "failed"), run(2, "interrupted"), run(3, "completed")],
-        vec![],
-    ));
-    let expected = [
-        event(Failed, 1, "A"),
-        event(Interrupted, 2, "A"),
-        event(Completed, 3, "A"),
-    ];
-    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), expected);
-    // The row that the read was of already.
-    watcher.tracker.handle_row(&row(&run(3, "completed"), 90), watcher.now);
-    assert_eq!(watcher.asks(), None);
-}
-
-#[test]
-fn a_change_that_the_row_does_not_name_is_read_now_and_then_while_something_is_open() {
-    let mut watcher = Watcher::watching();
-    let works = thread(vec![run(1, "running")], vec![]);
-    watcher.tracker.handle_row(&row(&run(1, "running"), 1), watcher.now);
-    watcher.asks();
-    watcher.reads(&works);
-    let mut reads = 0;
-    for second in 0..100 {
-        watcher.passes(1);
-        watcher
-            .tracker
-            .handle_row(&row(&run(1, "running"), 100 + second), watcher.now);
-        watcher.tracker.handle_time(watcher.now);
-        if watcher.asks().is_some() {
-            reads += 1;
-            watcher.sequence = 99 + second;
-            let read_at = watcher.now;
-            watcher.reads(&works);
-            watcher.now = read_at;
-        }
-    }
-    assert_eq!(reads, 3);
-}
-
-#[test]
-fn an_idle_thread_is_read_only_if_its_row_shows_a_run_that_its_history_lacks() {
-    let mut watcher = Watcher::watching();
-    watcher.reads(&thread(vec![run(1, "completed")], vec![]));
-    watcher.restarts();
-    watcher.away(10);
-    assert_eq!(watcher.asks(), None);
-    watcher.tracker.handle_row(&row(&run(1, "completed"), 10), watcher.now);
-    assert_eq!(watcher.asks(), None);
-    watcher.tracker.handle_row(&row(&run(2, "starting"), 11), watcher.now);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-}
-
-#[test]
-fn a_gap_has_everything_that_is_open_read_and_forgets_what_was_under_way() {
-    let mut watcher = Watcher::watching();
-    assert_eq!(watcher.asks(), None);
-    watcher.away(10);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-    watcher.away(10);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-}
-
-#[test]
-fn a_read_that_is_older_than_one_before_changes_nothing() {
-    let mut watcher = Watcher::watching();
-    watcher.sequence = 10;
-    watcher.reads(&thread(vec![run(1, "running"), run(2, "queued")], vec![]));
-    let before = watcher.kept();
-    watcher.sequence = 8;
-    assert_eq!(watcher.reads(&thread(vec![run(1, "running")], vec![])), []);
-    assert_eq!(watcher.kept(), before);
-}
-
-#[test]
-fn a_read_that_was_under_way_when_a_message_was_taken_is_followed_by_another() {
-    let mut watcher = Watcher::watching();
-    watcher.away(10);
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-    watcher.tracker.settle(&message("message-1"), false);
-    watcher.messages.clear();
-    watcher.reads(&thread(vec![], vec![]));
-    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
-}
-
-// ------------------------------------------------------------------------------------------------------------------------ kept
-
-#[test]
-fn what_is_kept_is_marked_as_changed_only_when_it_is_another() {
-    let mut watcher = Watcher::watching();
-    assert!(watcher.tracker.poll_dirty());
-    let works = thread(vec![run(1, "running")], vec![]);
-    watcher.reads(&works);
-    assert!(watcher.tracker.poll_dirty());
-    for _ in 0..3 {
-        watcher
-            .tracker
-            .handle_row(&row(&run(1, "running"), watcher.sequence), watcher.now);
-        watcher.reads(&works);
-        assert!(!watcher.tracker.poll_dirty());
-    }
-}
-
-#[test]
-fn the_same_input_leads_to_the_same_state() {
-    let feed = || {
-        let mut watcher = busy_for_a_while();
-        watcher.told();
-        watcher
-    };
-    assert_eq!(feed().tracker, feed().tracker);
-}
-
-fn busy_for_a_while() -> Watcher {
-    let mut watcher = Watcher::watching();
-    watcher.reads(&thread(
-        vec![run(1, "running"), run(2, "queued")],
-        vec![request("q", "user_input", 1)],
-    ));
-    watcher.away(100);
-    watcher.dispatch("message-3", wanted("B"));
-    watcher.belongs("message-3", 3);
-    watcher.reads(&thread(vec![run(1, "waiting"), unqueued(2), run(3, "queued")], vec![]));
-    watcher
-}
-
-#[test]
-fn of_a_long_life_little_is_kept() {
-    let mut watcher = Watcher::watching();
-    let mut runs: Vec<RunFacts> = Vec::new();
-    for ordinal in 1..=200 {
-        let mut now = runs.clone();
-        now.push(run(ordinal, "running"));
-        let requests = (0..5)
-            .map(|one| RequestFacts {
-                id: request_id(&format!("{ordinal}-{one}")),
-                ..request("", "command", ordinal)
-            })
-            .collect();
-        watcher.reads(&thread(now, requests));
-        let end = if ordinal % 3 == 0 {
-            unqueued(ordinal)
-        } else {
-            run(ordinal, ["failed", "completed"][usize::from(ordinal % 2 == 0)])
-        };
-        runs.push(end);
-        watcher.reads(&thread(runs.clone(), vec![]));
-    }
-    let kept = watcher.kept();
-    assert!(
-        kept.runs.len() <= 2 && kept.requests.is_empty() && kept.dispatched.is_empty(),
-        "{kept:?}"
-    );
-    assert_eq!(kept.baseline.map(|baseline| baseline.ordinal), Some(200));
-    // A run that asks again and again.
-    let mut asked: Vec<RequestFacts> = Vec::new();
-    let mut now = runs;
-    now.push(run(201, "running"));
-    let mut told = 0;
-    for one in 0..500 {
-        for before in &mut asked {
-            "resolved".clone_into(&mut before.status);
-        }
-        asked.push(RequestFacts {
-            id: request_id(&format!("201-{one}")),
-            created_at: at(1000 + one),
-            ..request("", "command", 201)
-        });
-        told += watcher.reads(&thread(now.clone(), asked.clone())).len();
-    }
-    assert_eq!(told, 500);
-    assert!(watcher.kept().requests.len() <= 65, "{}", watcher.kept().requests.len());
-    assert_eq!(
-        watcher.kept().runs.iter().filter(|run| run.id == run_id(201)).count(),
-        1
-    );
-}
-
-#[test]
-fn a_hundred_thousand_quiet_threads_fit_in_memory() {
-    assert!(size_of::<TrackedThread>() <= 256, "{}", size_of::<TrackedThread>());
-    assert!(size_of::<Tracker>() <= 512, "{}", size_of::<Tracker>());
 }
