@@ -20,7 +20,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "watch",
-        &["gateway", "fleet", "store", "machine", "lifecycle", "protocol", "config"],
+        &[
+            "gateway",
+            "fleet",
+            "store",
+            "machine",
+            "lifecycle",
+            "protocol",
+            "config",
+        ],
     ),
     (
         "mcp",

@@ -207,7 +207,13 @@ pub(super) fn files<'a>(
 /// What the agent said last in the run.
 pub(super) fn final_message<'a>(standing: &Standing<'a>, run: &RunId) -> Option<&'a str> {
     let said = |message: &&Message| message.role == ASSISTANT && message.run.as_ref() == Some(run);
-    let last = standing.thread.messages.iter().rev().filter(said).find(|message| !message.text.is_empty())?;
+    let last = standing
+        .thread
+        .messages
+        .iter()
+        .rev()
+        .filter(said)
+        .find(|message| !message.text.is_empty())?;
     Some(&last.text)
 }
 

@@ -171,7 +171,11 @@ fn with_content(mut body: EventBody, scene: &EventScene<'_>, told: &Told, standi
     let thread = standing.thread;
     body.title = Some(thread.head.title.clone());
     let run = told.run.as_ref().and_then(|key| standing.run(&key.id));
-    let Some(run) = run.filter(|run| told.run.as_ref().is_some_and(|key| key.requested_at == run.requested_at)) else {
+    let Some(run) = run.filter(|run| {
+        told.run
+            .as_ref()
+            .is_some_and(|key| key.requested_at == run.requested_at)
+    }) else {
         return body;
     };
     body.run = Some(RunView {
@@ -183,7 +187,9 @@ fn with_content(mut body: EventBody, scene: &EventScene<'_>, told: &Told, standi
         EventKind::Question | EventKind::Approval => ask(&mut body, scene, told, standing),
         EventKind::Completed | EventKind::Interrupted | EventKind::Failed => {
             body.text = compose::final_message(standing, &run.id).map(|said| text::cut(said, TEXT_CHARS));
-            body.files = compose::files(thread, |of| of == Some(&run.id)).take(MOST_FILES).collect();
+            body.files = compose::files(thread, |of| of == Some(&run.id))
+                .take(MOST_FILES)
+                .collect();
             body.background = thread.background.iter().map(compose::background).collect();
             body.error = compose::failure(standing, run);
             body.resumes_at = thread.resumes_at.map(|at| at.to_string());
@@ -194,7 +200,11 @@ fn with_content(mut body: EventBody, scene: &EventScene<'_>, told: &Told, standi
 }
 
 fn ask(body: &mut EventBody, scene: &EventScene<'_>, told: &Told, standing: &Standing<'_>) {
-    let pending = standing.status.pending.iter().find(|pending| told.request.as_ref() == Some(&pending.id));
+    let pending = standing
+        .status
+        .pending
+        .iter()
+        .find(|pending| told.request.as_ref() == Some(&pending.id));
     let Some(pending) = pending else {
         return;
     };

@@ -82,7 +82,9 @@ pub(super) async fn start(
 }
 
 fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSettings) -> Roster {
-    let ceiling = member.map_or(RuntimeMode::FullAccess, |member| member.rules.ceiling(&Limits::default()));
+    let ceiling = member.map_or(RuntimeMode::FullAccess, |member| {
+        member.rules.ceiling(&Limits::default())
+    });
     Roster::new(machine, ceiling, settings, Timestamp::now())
 }
 
@@ -99,7 +101,10 @@ async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<H
     for receipt in store.open_receipts().await? {
         let name = receipt.intent.machine.clone();
         let fresh = || roster_of(&name, member(&name), settings);
-        rosters.entry(name.clone()).or_insert_with(fresh).take_up(&receipt.intent, true, now);
+        rosters
+            .entry(name.clone())
+            .or_insert_with(fresh)
+            .take_up(&receipt.intent, true, now);
     }
     Ok(rosters)
 }
@@ -210,8 +215,16 @@ impl Keeper {
         let now = Timestamp::now();
         match wish {
             Wish::TakeUp(receipt) => self.roster.take_up(&receipt, false, now),
-            Wish::Settle { thread, message, fate, .. } => self.roster.settle(&thread, &message, fate, now),
-            Wish::Switch { thread, enabled, watch, done, .. } => {
+            Wish::Settle {
+                thread, message, fate, ..
+            } => self.roster.settle(&thread, &message, fate, now),
+            Wish::Switch {
+                thread,
+                enabled,
+                watch,
+                done,
+                ..
+            } => {
                 self.roster.switch(&thread, enabled, watch, now);
                 self.switching.push((thread, done));
             }
@@ -256,7 +269,12 @@ impl Keeper {
     }
 
     fn handle_read(&mut self, read: Result<Read, tokio::task::JoinError>) {
-        let Ok(Read { thread: id, era, outcome }) = read else {
+        let Ok(Read {
+            thread: id,
+            era,
+            outcome,
+        }) = read
+        else {
             tracing::error!("a read ended without an answer");
             return;
         };
@@ -264,7 +282,9 @@ impl Keeper {
         match outcome {
             Ok(thread) => match self.project(&thread.head.project) {
                 Seen::Hidden => self.roster.handle_not_visible(&id, now),
-                Seen::Shown(title) => self.roster.handle_read(&id, era, Outcome::Read(&thread), Some(&title), now),
+                Seen::Shown(title) => self
+                    .roster
+                    .handle_read(&id, era, Outcome::Read(&thread), Some(&title), now),
                 Seen::Unknown => self.roster.handle_read(&id, era, Outcome::Read(&thread), None, now),
             },
             Err(MachineError::ThreadNotFound) => self.roster.handle_read(&id, era, Outcome::NotFound, None, now),

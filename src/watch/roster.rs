@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::WatchSettings;
 use super::beginning::Beginning;
 use super::entry::{Entry, Surroundings};
-use super::WatchSettings;
 use crate::gateway::tracking::{Fate, WatchedThread};
 use crate::lifecycle::{Dispatched, Outage, ReadFacts, ReadNeed, RowFacts, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
@@ -63,7 +63,7 @@ impl Roster {
             settings,
             environment: None,
             online_since: None,
-            outage: Outage::new(settings.unreachable_after.unwrap_or(SignedDuration::MAX), now),
+            outage: Outage::new(settings.unreachable_after, now),
             threads: HashMap::new(),
             beginning: HashMap::new(),
             reads: VecDeque::new(),
@@ -160,7 +160,7 @@ impl Roster {
     /// The machine does not answer.
     pub(super) fn handle_away(&mut self, now: Timestamp) {
         if self.online_since.take().is_some() {
-            self.outage = Outage::new(self.settings.unreachable_after.unwrap_or(SignedDuration::MAX), now);
+            self.outage = Outage::new(self.settings.unreachable_after, now);
             self.era += 1;
             self.reads.clear();
         }
@@ -193,7 +193,14 @@ impl Roster {
     }
 
     /// A read that was asked for in `era` came back.
-    pub(super) fn handle_read(&mut self, id: &ThreadId, era: u64, outcome: Outcome<'_>, project: Option<&str>, now: Timestamp) {
+    pub(super) fn handle_read(
+        &mut self,
+        id: &ThreadId,
+        era: u64,
+        outcome: Outcome<'_>,
+        project: Option<&str>,
+        now: Timestamp,
+    ) {
         if era != self.era {
             return;
         }
@@ -236,7 +243,10 @@ impl Roster {
         }
         let due = self.due.iter().take_while(|(due, _)| *due <= now);
         let due: Vec<ThreadId> = due.map(|(_, id)| id.clone()).collect();
-        let begin = self.beginning.iter().filter(|(_, begin)| begin.not_before.is_some_and(|due| due <= now));
+        let begin = self
+            .beginning
+            .iter()
+            .filter(|(_, begin)| begin.not_before.is_some_and(|due| due <= now));
         let begin: Vec<ThreadId> = begin.map(|(id, _)| id.clone()).collect();
         for id in due.iter().chain(&begin) {
             if let Some(entry) = self.threads.get_mut(id) {
@@ -264,7 +274,12 @@ impl Roster {
             entry.tracker.dispatch(dispatched);
         } else if receipt.kind == ReceiptKind::Launch && !self.beginning.contains_key(id) {
             let tracker = Tracker::new_thread(id.clone(), vec![dispatched], self.settings.limits, now);
-            let entry = Entry { environment, protocol: receipt.protocol, orphaned, ..Entry::new(tracker) };
+            let entry = Entry {
+                environment,
+                protocol: receipt.protocol,
+                orphaned,
+                ..Entry::new(tracker)
+            };
             self.threads.insert(id.clone(), entry);
         } else {
             let begin = self.beginning.entry(id.clone()).or_default();
@@ -337,7 +352,8 @@ impl Roster {
                 batch.upsert.push(entry.tracked(&self.machine));
             }
         }
-        let nothing = batch.upsert.is_empty() && batch.forget.is_empty() && batch.events.is_empty() && batch.settled.is_empty();
+        let nothing =
+            batch.upsert.is_empty() && batch.forget.is_empty() && batch.events.is_empty() && batch.settled.is_empty();
         batch.at = now;
         (!nothing).then_some(batch)
     }
@@ -461,7 +477,9 @@ impl Roster {
             entry.orphaned = false;
             return;
         }
-        let sure_from = self.online_since.and_then(|since| since.saturating_add(ORPHANS_SETTLE_AFTER).ok());
+        let sure_from = self
+            .online_since
+            .and_then(|since| since.saturating_add(ORPHANS_SETTLE_AFTER).ok());
         if whole && sure_from.is_some_and(|from| from <= now) {
             for message in unsettled {
                 entry.tracker.settle(&message, true);

@@ -98,6 +98,8 @@ impl Reading {
             soft.then(|| self.read_at.map_or(now, |read_at| later(read_at, SOFT_EVERY)))
         };
         match due {
+            // Who cannot tell whether the read under way shows the row reads again.
+            Some(due) if due <= now && self.under_way && self.read == 0 => self.ask(ReadNeed::Part),
             Some(due) if due <= now => self.need = self.need.max(Some(ReadNeed::Part)),
             Some(due) => self.not_before(due, ReadNeed::Part),
             None => {}
