@@ -20,6 +20,7 @@ async fn threads_come_back_as_they_were_kept() {
         project_title: None,
         title: None,
         thread: TrackedThread {
+            unreachable: false,
             latest: Watch {
                 on: false,
                 origin: None,
