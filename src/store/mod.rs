@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod listing;
 mod open;
+mod owner;
 mod prune;
 mod receipt_rows;
 mod receipts;
@@ -33,6 +34,7 @@ pub use deliveries::{Attempt, AttemptOutcome, Due, PASSED_AFTER_ATTEMPTS, Resend
 pub use error::StoreError;
 pub use events::{Event, EventFilter, EventPage, NewEvent, PAGE_EVENTS};
 pub use listing::{Delivery, DeliveryCounts, DeliveryState, ListFilter, Listed};
+pub use owner::{OWNER_FILE, Ownership};
 pub use prune::Pruned;
 pub use receipts::{AnswerFate, Claimed, NewReceipt, Outcome, Receipt, ReceiptKind, ReceiptUpdate};
 pub use sessions::SessionRecord;
