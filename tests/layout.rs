@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 /// Each room, and the rooms that it may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("protocol", &[]),
-    ("config", &["protocol"]),
+    ("outbound", &[]),
+    ("config", &["outbound", "protocol"]),
     ("lifecycle", &["protocol"]),
     ("simulator", &["protocol"]),
-    ("machine", &["lifecycle", "protocol", "config"]),
+    ("machine", &["lifecycle", "protocol", "config", "outbound"]),
     ("store", &["lifecycle", "protocol"]),
+    ("delivery", &["store", "protocol", "config", "outbound"]),
     ("fleet", &["machine", "lifecycle", "protocol", "config"]),
     (
         "gateway",
@@ -52,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "http",
             "mcp",
             "watch",
+            "delivery",
             "gateway",
             "fleet",
             "store",
@@ -65,7 +68,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Files and folders whose code is told everything it needs, time included.
-const PURE: &[&str] = &["lifecycle", "protocol", "machine/session"];
+const PURE: &[&str] = &[
+    "lifecycle",
+    "protocol",
+    "machine/session",
+    "delivery/schedule",
+    "delivery/classify",
+];
 
 /// What reaches out of a pure room.
 const IMPURE: &[&str] = &[

@@ -19,6 +19,7 @@ mod validate;
 mod values;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
+use crate::outbound::bare;
 use crate::protocol::{OptionValue, RuntimeMode};
 
 pub use env::Environment;
@@ -39,7 +41,9 @@ pub struct Config {
     pub machines: Vec<MachineConfig>,
     /// The endpoint and who may use it.
     pub server: ServerConfig,
-    /// When a run counts as ended.
+    /// Where events go, if anywhere.
+    pub hook: Option<HookConfig>,
+    /// What is told of runs that do not end by themselves.
     pub watch: WatchConfig,
     /// What is logged, and how.
     pub log: LogConfig,
@@ -144,11 +148,40 @@ pub struct ClientConfig {
     pub read_only: bool,
 }
 
-/// When a run counts as ended.
+/// Where events go.
+#[derive(Clone)]
+pub struct HookConfig {
+    /// The receiver: `http` or `https`, no userinfo.
+    pub url: Url,
+    /// The bearer that it is shown.
+    pub token: Option<SecretString>,
+    /// The secrets that sign, the newest first: none, one, or two while one is replaced.
+    pub secrets: Vec<SecretString>,
+    /// A PEM file of further certificate authorities.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl fmt::Debug for HookConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The query of a receiver's URL is often its password.
+        f.debug_struct("HookConfig")
+            .field("url", &bare(&self.url))
+            .field("token", &self.token.is_some())
+            .field("secrets", &self.secrets.len())
+            .field("ca_file", &self.ca_file)
+            .finish()
+    }
+}
+
+/// What is told of runs that do not end by themselves.
 #[derive(Clone, Debug)]
 pub struct WatchConfig {
     /// A run that stays in `finishing` longer counts as completed, marked `unconfirmed`.
     pub finish_timeout: Duration,
+    /// A run without any change for so long is told as `stalled`; none: never.
+    pub stall_after: Option<Duration>,
+    /// A machine with watched open runs that is away for so long is told as `unreachable`; none: never.
+    pub unreachable_after: Option<Duration>,
 }
 
 /// What is logged, and how.

@@ -13,6 +13,8 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) machines: BTreeMap<String, RawMachine>,
     pub(super) server: RawServer,
+    #[serde(default)]
+    pub(super) hook: RawHook,
     pub(super) watch: RawWatch,
     pub(super) log: RawLog,
 }
@@ -56,9 +58,20 @@ pub(super) struct RawClient {
     pub(super) read_only: bool,
 }
 
+#[derive(Debug, Default, Deserialize, Eq, PartialEq)]
+pub(super) struct RawHook {
+    pub(super) url: Option<String>,
+    pub(super) token_env: Option<String>,
+    pub(super) secret_env: Option<String>,
+    pub(super) previous_secret_env: Option<String>,
+    pub(super) ca_file: Option<PathBuf>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct RawWatch {
     pub(super) finish_timeout: String,
+    pub(super) stall_after: String,
+    pub(super) unreachable_after: String,
 }
 
 #[derive(Debug, Deserialize)]

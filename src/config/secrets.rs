@@ -1,6 +1,7 @@
 //! Tokens: they come from environment variables that the config names, and from nowhere else.
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
+use standardwebhooks::Webhook;
 
 use super::env::{Environment, is_variable_name};
 
@@ -25,6 +26,24 @@ pub(super) fn token(environment: &Environment, variable: &str) -> Result<Option<
     Ok(Some(SecretString::from(value)))
 }
 
+/// How a secret of Standard Webhooks begins.
+const SECRET_PREFIX: &str = "whsec_";
+/// The base64 of 24 bytes, the least that Standard Webhooks allows.
+const SHORTEST_SECRET: usize = 32;
+
+/// Checks a secret that signs. Only the standard's own form: of another, receivers' libraries make different keys. The error shows nothing
+/// of it.
+pub(super) fn signing(secret: &SecretString) -> Result<(), &'static str> {
+    let base64 = secret.expose_secret().strip_prefix(SECRET_PREFIX);
+    match base64 {
+        Some(base64) if base64.len() >= SHORTEST_SECRET && Webhook::new(base64).is_ok() => Ok(()),
+        _ => Err(
+            "is no secret of Standard Webhooks: whsec_ and the base64 of at least 24 random bytes. Make one: echo \"whsec_$(openssl rand \
+             -base64 32)\"",
+        ),
+    }
+}
+
 /// Checks the name of a variable. It is not shown in the error: it may be the token itself, put there by mistake.
 pub(super) fn variable_name(name: &str) -> Result<(), String> {
     if is_variable_name(name) {
@@ -37,8 +56,6 @@ pub(super) fn variable_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::ExposeSecret as _;
-
     use super::*;
 
     #[test]
@@ -53,6 +70,18 @@ mod tests {
         for value in ["Bearer sesame", "bearer sesame", "ses ame", "sesäme", "ses\u{1b}ame"] {
             let problem = token(&Environment::from_pairs([("T", value)]), "T").unwrap_err();
             assert!(!problem.contains("ame"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_signs_has_the_form_of_the_standard() {
+        assert_eq!(signing(&"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD".into()), Ok(()));
+        for secret in [
+            "C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+            "whsec_c2hvcnQ=",
+            "whsec_sesame-sesame-sesame-sesame-sesame",
+        ] {
+            assert!(!signing(&secret.into()).unwrap_err().contains("sesame"), "{secret}");
         }
     }
 

@@ -272,6 +272,58 @@ pub const SETTINGS: &[Setting] = &[
     .variable("T3CODE_MCP_FINISH_TIMEOUT")
     .flag("finish-timeout")
     .default("\"3m\""),
+    Setting::key(
+        "watch.stall_after",
+        Kind::Text,
+        "A watched run without any change and with nothing pending for so long is told once as `stalled`: 1 s to 30 days, or `off`.",
+    )
+    .variable("T3CODE_MCP_STALL_AFTER")
+    .flag("stall-after")
+    .default("\"30m\""),
+    Setting::key(
+        "watch.unreachable_after",
+        Kind::Text,
+        "A machine with watched open runs that is away for so long is told once as `unreachable`: 1 s to 30 days, or `off`.",
+    )
+    .variable("T3CODE_MCP_UNREACHABLE_AFTER")
+    .flag("unreachable-after")
+    .default("\"1h\""),
+    Setting::key(
+        "hook.url",
+        Kind::Text,
+        "Where events are sent with `POST`: `http` or `https`. Without it none are sent. Redirects are not followed, proxies not used.",
+    )
+    .variable("T3CODE_MCP_HOOK_URL")
+    .flag("hook-url"),
+    Setting::key(
+        "hook.token_env",
+        Kind::Text,
+        "The environment variable that holds the bearer token for the receiver. Without it none is sent.",
+    )
+    .variable("T3CODE_MCP_HOOK_TOKEN_ENV")
+    .flag("hook-token-env"),
+    Setting::key(
+        "hook.secret_env",
+        Kind::Text,
+        "The environment variable that holds the secret with which events are signed (Standard Webhooks): `whsec_` and the base64 of 24 \
+         random bytes or more. Without it they are not signed.",
+    )
+    .variable("T3CODE_MCP_HOOK_SECRET_ENV")
+    .flag("hook-secret-env"),
+    Setting::key(
+        "hook.previous_secret_env",
+        Kind::Text,
+        "While the secret is replaced: the environment variable of the old one. Events then carry a signature by each.",
+    )
+    .variable("T3CODE_MCP_HOOK_PREVIOUS_SECRET_ENV")
+    .flag("hook-previous-secret-env"),
+    Setting::key(
+        "hook.ca_file",
+        Kind::Text,
+        "A PEM file of further certificate authorities for the receiver; a relative path starts at the config file.",
+    )
+    .variable("T3CODE_MCP_HOOK_CA_FILE")
+    .flag("hook-ca-file"),
     Setting::key("log.filter", Kind::Text, "What is logged to stderr: `error`, `warn`, `info`, `debug`, or a `tracing` filter.")
         .variable("T3CODE_MCP_LOG")
         .flag("log")
@@ -285,18 +337,14 @@ pub const SETTINGS: &[Setting] = &[
 /// What a later version takes and this one does not: the file's keys and tables, and why. Naming one is an error, so that nobody believes
 /// it to be at work.
 pub const LATER_KEYS: &[(&str, &str)] = &[
-    ("hook", HOOKS),
-    ("watch.stall_after", HOOKS),
-    ("watch.unreachable_after", HOOKS),
     ("machines.*.pairing", PAIRING),
     ("machines.*.agent_pairing", PAIRING),
     ("machines.*.scratch", "this version dispatches into projects only"),
 ];
 
 /// The same for environment variables.
-pub const LATER_VARIABLES: &[(&str, &str)] = &[("T3CODE_MCP_HOOK_URL", HOOKS), ("T3_PAIRING_URL", PAIRING)];
+pub const LATER_VARIABLES: &[(&str, &str)] = &[("T3_PAIRING_URL", PAIRING)];
 
-const HOOKS: &str = "this version sends no events; clients wait with t3_wait";
 const PAIRING: &str = "this version cannot pair; create a token on the T3 host, put it into an environment variable and name that with token_env";
 
 /// The setting at a key of the file.

@@ -109,6 +109,8 @@ fn without_any_config_the_defaults_hold_and_there_is_no_machine() {
     assert_eq!(config.server.allowed_hosts, ["localhost"]);
     assert_eq!(config.server.wait_without_progress, Duration::from_secs(50));
     assert_eq!(config.watch.finish_timeout, Duration::from_mins(3));
+    assert_eq!(config.watch.stall_after, Some(Duration::from_mins(30)));
+    assert_eq!(config.watch.unreachable_after, Some(Duration::from_hours(1)));
     assert_eq!(config.state_dir, trial.path("home/.local/state/t3code-mcp"));
     assert_eq!(config.notes, []);
 }
@@ -308,6 +310,60 @@ fn clients_are_read_with_their_limits() {
     assert_eq!(reader.projects, None);
 }
 
+const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+#[test]
+fn a_hook_is_read_with_everything_it_can_have() {
+    let config = Trial::new()
+        .config(
+            "[hook]\nurl = \"https://gateway.example/hooks?key=sesame\"\ntoken_env = \"T3CODE_MCP_GATEWAY_TOKEN\"\nsecret_env = \"NEW\"\n\
+             previous_secret_env = \"OLD\"\nca_file = \"ca.pem\"\n[watch]\nstall_after = \"off\"\nunreachable_after = \"2h\"\n",
+        )
+        .file("cwd/ca.pem", "")
+        .variable("T3CODE_MCP_GATEWAY_TOKEN", "gateway-0123456789")
+        .variable("NEW", SECRET)
+        .variable("OLD", "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQgb2xk");
+    let config = config.load().unwrap();
+    let hook = config.hook.as_ref().unwrap();
+    assert_eq!(hook.url.as_str(), "https://gateway.example/hooks?key=sesame");
+    assert_eq!(hook.token.as_ref().unwrap().expose_secret(), "gateway-0123456789");
+    let secrets: Vec<_> = hook.secrets.iter().map(|secret| secret.expose_secret()).collect();
+    assert_eq!(secrets, [SECRET, "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQgb2xk"]);
+    assert!(hook.ca_file.as_ref().unwrap().ends_with("ca.pem"));
+    assert_eq!(
+        (config.watch.stall_after, config.watch.unreachable_after),
+        (None, Some(Duration::from_hours(2)))
+    );
+    assert!(
+        config.notes.iter().all(|note| matches!(note, Note::Read(_))),
+        "{:?}",
+        config.notes
+    );
+    let shown = format!("{config:?}");
+    assert!(
+        !shown.contains("sesame") && !shown.contains("gateway-0") && !shown.contains("whsec"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_hook_needs_no_more_than_a_url_and_a_public_one_without_tls_is_warned_of() {
+    let load = |url: &str| Trial::new().variable("T3CODE_MCP_HOOK_URL", url).load().unwrap();
+    let near = load("http://127.0.0.1:9000/hook");
+    assert!(
+        near.hook
+            .is_some_and(|hook| hook.token.is_none() && hook.secrets.is_empty())
+    );
+    assert_eq!(near.notes, []);
+    let far = load("http://gateway.example/hook");
+    assert!(
+        matches!(far.notes.as_slice(), [Note::Warning(text)] if text.contains("Take https")),
+        "{:?}",
+        far.notes
+    );
+    assert!(Trial::new().load().unwrap().hook.is_none());
+}
+
 #[test]
 fn a_variable_that_looks_like_ours_is_named() {
     let config = Trial::new().variable("T3CODE_MCP_PROT", "9").load().unwrap();
@@ -371,9 +427,7 @@ fn each_error_says_where_what_and_how_to_mend_it() {
             file("[machines.mac]\nmax_runtim_mode = \"auto\"\n"),
         ),
         ("a token in the file", file("[machines.mac]\ntoken = \"x\"\n")),
-        ("hooks come later", file("[hook]\nurl = \"http://x\"\n")),
         ("pairing comes later", file("[machines.mac]\npairing = true\n")),
-        ("stalls come later", file("[watch]\nstall_after = \"30m\"\n")),
         ("scratch comes later", file("[machines.mac]\nscratch = true\n")),
         ("a later variable", Trial::new().variable("T3_PAIRING_URL", "http://x")),
         ("machines is no table", file("machines = 1\n")),
@@ -421,6 +475,25 @@ fn each_error_says_where_what_and_how_to_mend_it() {
         (
             "durations",
             file("[server]\nwait_without_progress = \"2s\"\n[watch]\nfinish_timeout = \"soon\"\n"),
+        ),
+        (
+            "times of the watch",
+            file("[watch]\nstall_after = \"never\"\nunreachable_after = \"40d\"\n"),
+        ),
+        ("a hook without a URL", file("[hook]\ntoken_env = \"T\"\n")),
+        ("a hook elsewhere", file("[hook]\nurl = \"ftp://x\"\n")),
+        (
+            "a hook with a user",
+            Trial::new().variable("T3CODE_MCP_HOOK_URL", "https://me:pw@x/hooks"),
+        ),
+        ("a hook with a fragment", file("[hook]\nurl = \"https://x/#y\"\n")),
+        ("a hook's secret in the file", file("[hook]\nsecret = \"x\"\n")),
+        (
+            "a hook with everything else wrong",
+            file(
+                "[hook]\nurl = \"https://x\"\ntoken_env = \"NONE\"\nprevious_secret_env = \"OLD\"\nca_file = \"ca.pem\"\n",
+            )
+            .variable("OLD", "old-secret-0123456789"),
         ),
         ("log", file("[log]\nfilter = \"a=b=c\"\nformat = \"xml\"\n")),
         (

@@ -1,5 +1,7 @@
 //! Judges every value and makes the typed [`Config`] of them. All errors are collected: a config is mended in one go.
 
+mod hook;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::env::Environment;
 use super::error::{ConfigError, ConfigErrors, Place, nearest};
 use super::load::nearest_place;
-use super::raw::{Raw, RawClient, RawLog, RawMachine, RawServer};
+use super::raw::{Raw, RawClient, RawLog, RawMachine, RawServer, RawWatch};
 use super::settings::{BEARER_VARIABLE, LATER_VARIABLES, ORIGIN_VARIABLE, SETTINGS};
 use super::{
     Auth, ClientConfig, Config, DEFAULT_CLIENT, LogConfig, LogFormat, MachineConfig, Note, ServerConfig, TokenSource,
@@ -19,6 +21,14 @@ use crate::protocol::RuntimeMode;
 
 /// An origin is no longer, in bytes.
 const LONGEST_ORIGIN: usize = 1024;
+/// The shortest time after which something is told of a run.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// The longest that a run may be said to finish.
+const LONGEST_FINISH: Duration = Duration::from_hours(24);
+/// The longest that a run may stand still, or its machine be away, untold.
+const LONGEST_WATCH: Duration = Duration::from_hours(30 * 24);
+/// What switches such a time off.
+const OFF: &str = "off";
 /// A bearer that is shorter can be guessed.
 const SHORT_TOKEN: usize = 16;
 
@@ -54,26 +64,19 @@ pub(super) fn config(
         .collect();
     let bearer = check.variable_token(BEARER_VARIABLE);
     let server = check.server(raw.server, &names, bearer.as_ref());
-    let finish_timeout = check.duration(
-        "watch.finish_timeout",
-        &raw.watch.finish_timeout,
-        Duration::from_secs(1)..=Duration::from_hours(24),
-    );
+    let watch = check.watch(&raw.watch);
+    let hook = check.hook(raw.hook);
     let log = check.log(raw.log);
     let origin = check.origin();
     check.strange_variables();
     let Check { errors, notes, .. } = check;
     // A part is missing only where an error says why.
-    match (
-        machines.into_iter().collect::<Option<Vec<_>>>(),
-        server,
-        finish_timeout,
-        log,
-    ) {
-        (Some(machines), Some(server), Some(finish_timeout), Some(log)) if errors.is_empty() => Ok(Config {
+    match (machines.into_iter().collect::<Option<Vec<_>>>(), server, watch, log) {
+        (Some(machines), Some(server), Some(watch), Some(log)) if errors.is_empty() => Ok(Config {
             machines,
             server,
-            watch: WatchConfig { finish_timeout },
+            hook,
+            watch,
             log,
             state_dir,
             bearer,
@@ -271,16 +274,11 @@ impl Check<'_> {
         let name = name.and_then(|name| self.take(&key("name"), values::client_name(name)));
         let variable = self.required(&key("token_env"), "token_env = \"DISPATCHER_TOKEN\"", raw.token_env);
         let token = variable.and_then(|variable| {
-            self.take(&key("token_env"), secrets::variable_name(&variable))?;
-            self.token_variables.insert(variable.clone());
-            let token = self.variable_token(&variable);
-            if token.is_none() && self.context.environment.get(&variable).is_none() {
-                self.wrong(
-                    &key("token_env"),
-                    format!("names {variable}, which is not set. Set it to the client's token, or take the client out"),
-                );
-            }
-            token
+            self.named_token(
+                &key("token_env"),
+                &variable,
+                "Set it to the client's token, or take the client out",
+            )
         });
         for machine in raw.machines.iter().flatten() {
             if !machines.contains(machine) {
@@ -308,7 +306,18 @@ impl Check<'_> {
         })
     }
 
-    /// The bearer of a caller, with a warning where it can be guessed.
+    /// The token in the variable that a key names. One that is not set is an error, with what to do.
+    fn named_token(&mut self, path: &str, variable: &str, remedy: &str) -> Option<SecretString> {
+        self.take(path, secrets::variable_name(variable))?;
+        self.token_variables.insert(variable.to_owned());
+        let token = self.variable_token(variable);
+        if token.is_none() && self.context.environment.get(variable).is_none() {
+            self.wrong(path, format!("names {variable}, which is not set. {remedy}"));
+        }
+        token
+    }
+
+    /// A bearer or a secret, with a warning where it can be guessed.
     fn variable_token(&mut self, variable: &str) -> Option<SecretString> {
         let place = self.context.environment.place(variable);
         match secrets::token(self.context.environment, variable) {
@@ -328,6 +337,25 @@ impl Check<'_> {
                 None
             }
         }
+    }
+
+    fn watch(&mut self, raw: &RawWatch) -> Option<WatchConfig> {
+        let finish_timeout = self.duration("watch.finish_timeout", &raw.finish_timeout, SHORTEST..=LONGEST_FINISH);
+        let stall_after = self.duration_or_off("watch.stall_after", &raw.stall_after);
+        let unreachable_after = self.duration_or_off("watch.unreachable_after", &raw.unreachable_after);
+        Some(WatchConfig {
+            finish_timeout: finish_timeout?,
+            stall_after,
+            unreachable_after,
+        })
+    }
+
+    /// A duration; none where it is switched off, or where an error says what is wrong with it.
+    fn duration_or_off(&mut self, path: &str, text: &str) -> Option<Duration> {
+        if text == OFF {
+            return None;
+        }
+        self.duration(path, text, SHORTEST..=LONGEST_WATCH)
     }
 
     fn log(&mut self, raw: RawLog) -> Option<LogConfig> {

@@ -33,21 +33,37 @@ pub(super) fn client_name(client: String) -> Result<String, String> {
     name(&client).map(|()| client)
 }
 
+/// Where events go. What is wrong with it is said without showing it: a receiver's URL may hold its password.
+pub(super) fn hook_url(text: &str) -> Result<Url, String> {
+    const EXAMPLE: &str = "Write one such as \"https://gateway.example/hooks/t3code\"";
+    let url = web_url(text, EXAMPLE)?;
+    if url.fragment().is_some() {
+        return Err(format!("has a fragment (#), which is never sent. {EXAMPLE}"));
+    }
+    Ok(url)
+}
+
 /// A T3 server's address. What is wrong with it is said without showing it: a URL with a password is one of the wrong ones.
 pub(super) fn url(text: &str) -> Result<Url, String> {
     const EXAMPLE: &str = "Write one such as \"http://100.64.0.7:3773\"";
-    let url = Url::parse(text).map_err(|error| format!("is no URL ({error}). {EXAMPLE}"))?;
+    let url = web_url(text, EXAMPLE)?;
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err(format!("has more than scheme, host and port. {EXAMPLE}"));
+    }
+    Ok(url)
+}
+
+/// An http or https URL without a user in it.
+fn web_url(text: &str, example: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("is no URL ({error}). {example}"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("is neither http nor https. {EXAMPLE}"));
+        return Err(format!("is neither http nor https. {example}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(
             "holds a user or a password. Take them out: the token goes into the variable that token_env names"
                 .to_owned(),
         );
-    }
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err(format!("has more than scheme, host and port. {EXAMPLE}"));
     }
     Ok(url)
 }

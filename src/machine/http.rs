@@ -17,7 +17,8 @@ use url::Url;
 
 use super::descriptor::{Credential, Descriptor, SPOKEN};
 use super::refusal::{self, Refusal};
-use super::{MachineError, MachineSettings, tls};
+use super::{MachineError, MachineSettings};
+use crate::outbound::{bare, client_config};
 use crate::protocol::ThreadId;
 
 /// The longest that a connection may take to stand.
@@ -75,7 +76,7 @@ impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpClient")
             .field("machine", &self.machine)
-            .field("base", &refusal::bare(&self.base))
+            .field("base", &bare(&self.base))
             .finish_non_exhaustive()
     }
 }
@@ -93,7 +94,7 @@ impl HttpClient {
         let failed = |problem: String| MachineError::Unreachable {
             reason: format!("{machine} cannot be reached: {problem}"),
         };
-        let tls = tls::client_config(base.scheme() == "https", settings.ca_file.as_deref())
+        let tls = client_config(base.scheme() == "https", settings.ca_file.as_deref())
             .map_err(|error| failed(error.to_string()))?;
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls.clone())
@@ -257,7 +258,7 @@ impl HttpClient {
     }
 
     fn failed(&self, error: &reqwest::Error) -> MachineError {
-        let place = refusal::bare(&self.base);
+        let place = bare(&self.base);
         if error.is_timeout() && error.is_connect() {
             MachineError::Unreachable {
                 reason: refusal::no_connection(&self.machine, &place, self.limits.connect),

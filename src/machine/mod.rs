@@ -23,7 +23,6 @@ mod sending;
 pub mod session;
 pub mod socket;
 mod state;
-mod tls;
 mod unread;
 mod watchers;
 

@@ -13,6 +13,7 @@ use url::Url;
 
 use super::MachineError;
 use super::descriptor;
+use crate::outbound::{bare, tls_cause};
 
 /// T3's error body; every field is optional since other servers answer with other bodies.
 #[derive(Debug, Default, Deserialize)]
@@ -128,17 +129,6 @@ fn redirected(machine: &str, asked: &Url, headers: &HeaderMap) -> MachineError {
     }
 }
 
-/// A URL without what may be secret: userinfo, query, fragment.
-pub(super) fn bare(url: &Url) -> String {
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
-    format!(
-        "{}://{}{port}{}",
-        url.scheme(),
-        url.host_str().unwrap_or_default(),
-        url.path()
-    )
-}
-
 /// Why a machine took no connection in time.
 pub(super) fn no_connection(machine: &str, place: &str, within: Duration) -> String {
     format!(
@@ -175,12 +165,4 @@ pub(super) fn connection_failed(machine: &str, place: &str, error: &(dyn Error +
             format!("{machine} could not be reached at {place}: {root}")
         }
     }
-}
-
-/// The error of rustls within one of I/O, which does not name what it wraps as its source; hyper wraps it twice.
-fn tls_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    error.downcast_ref::<rustls::Error>().or_else(|| {
-        let io = error.downcast_ref::<std::io::Error>()?;
-        tls_cause(io.get_ref()?)
-    })
 }

@@ -17,6 +17,7 @@ use super::SocketOptions;
 use super::heard::{Heard, Listening};
 use crate::machine::http::{HttpClient, PROTOCOL_HEADER, Ticket};
 use crate::machine::{MachineError, descriptor, refusal};
+use crate::outbound::bare;
 
 /// Bytes that one read takes from the socket: chunks of a shell are some kilobytes, and every machine keeps one such buffer.
 const READ_BUFFER: usize = 32 * 1024;
@@ -34,7 +35,7 @@ pub(super) async fn connect(
 ) -> Result<Opened, MachineError> {
     let machine = http.machine();
     let url = http.socket_url();
-    let place = refusal::bare(&url);
+    let place = bare(&url);
     let limits = http.limits();
     let stream = open(machine, &url, &place, limits.connect).await?;
     let (stream, heard) = Listening::new(stream);
