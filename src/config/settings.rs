@@ -275,7 +275,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::key(
         "watch.stall_after",
         Kind::Text,
-        "A watched run without any change and with nothing pending for so long is told once as `stalled`: 1 s to 30 days, or `off`.",
+        "A watched run without any change and with nothing pending for so long is told once as `stalled`: 1 s to 720 h, or `off`.",
     )
     .variable("T3CODE_MCP_STALL_AFTER")
     .flag("stall-after")
@@ -283,7 +283,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::key(
         "watch.unreachable_after",
         Kind::Text,
-        "A machine with watched open runs that is away for so long is told once as `unreachable`: 1 s to 30 days, or `off`.",
+        "A machine with watched open runs that is away for so long is told once as `unreachable`: 1 s to 720 h, or `off`.",
     )
     .variable("T3CODE_MCP_UNREACHABLE_AFTER")
     .flag("unreachable-after")

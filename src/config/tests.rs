@@ -170,10 +170,18 @@ fn each_setting_with_a_variable_and_a_flag_is_set_by_both() {
         ("server.wait_without_progress", "9s"),
         ("server.max_runtime_mode", "auto"),
         ("watch.finish_timeout", "9m"),
+        ("watch.stall_after", "off"),
+        ("watch.unreachable_after", "9h"),
+        ("hook.url", "http://127.0.0.9/hook"),
+        ("hook.token_env", "T3_MAC_TOKEN"),
+        ("hook.secret_env", "NEW"),
+        ("hook.previous_secret_env", "NEW"),
+        ("hook.ca_file", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")),
         ("log.filter", "debug"),
         ("log.format", "json"),
     ];
-    let plain = format!("{:?}", with_machine("").load().unwrap());
+    let hook = || with_machine("[hook]\nurl = \"https://gateway.example\"\n").variable("NEW", SECRET);
+    let plain = format!("{:?}", hook().load().unwrap());
     for setting in settings::SETTINGS {
         let (Some(key), Some(variable), Some(flag)) = (setting.key, setting.variable, setting.flag) else {
             continue;
@@ -182,8 +190,12 @@ fn each_setting_with_a_variable_and_a_flag_is_set_by_both() {
             .iter()
             .find(|(name, _)| *name == key)
             .unwrap_or_else(|| panic!("{key} is not tried"));
-        let by_variable = format!("{:?}", with_machine("").variable(variable, value).load().unwrap());
-        let by_flag = format!("{:?}", with_machine("").flag(flag, value).load().unwrap());
+        let trial = || match key {
+            "hook.previous_secret_env" => hook().variable("T3CODE_MCP_HOOK_SECRET_ENV", "NEW"),
+            _ => hook(),
+        };
+        let by_variable = format!("{:?}", trial().variable(variable, value).load().unwrap());
+        let by_flag = format!("{:?}", trial().flag(flag, value).load().unwrap());
         let strip = |text: &str| text.split("state_dir").next().map(str::to_owned);
         assert_eq!(strip(&by_variable), strip(&by_flag), "{key}");
         // These two only widen what another setting allows: their value shows nowhere by itself.
@@ -478,7 +490,7 @@ fn each_error_says_where_what_and_how_to_mend_it() {
         ),
         (
             "times of the watch",
-            file("[watch]\nstall_after = \"never\"\nunreachable_after = \"40d\"\n"),
+            file("[watch]\nstall_after = \"never\"\nunreachable_after = \"1000h\"\n"),
         ),
         ("a hook without a URL", file("[hook]\ntoken_env = \"T\"\n")),
         ("a hook elsewhere", file("[hook]\nurl = \"ftp://x\"\n")),

@@ -26,7 +26,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest that a run may be said to finish.
 const LONGEST_FINISH: Duration = Duration::from_hours(24);
 /// The longest that a run may stand still, or its machine be away, untold.
-const LONGEST_WATCH: Duration = Duration::from_hours(30 * 24);
+const LONGEST_WATCH: Duration = Duration::from_hours(720);
 /// What switches such a time off.
 const OFF: &str = "off";
 /// A bearer that is shorter can be guessed.
