@@ -7,6 +7,7 @@ mod asking;
 mod completions;
 mod demo;
 mod doctor;
+mod events;
 mod failure;
 mod flags;
 mod logging;
@@ -48,6 +49,7 @@ Examples:
   t3code-mcp                          serve what ./t3code.toml describes, as `serve` does
   t3code-mcp doctor                   find out why a machine is not online
   t3code-mcp projects --json          what agents may work on
+  t3code-mcp events list              what happened, and whether the hook took it
 
 Every setting, its file key and its variable: t3code-mcp serve --help";
 
@@ -59,6 +61,7 @@ enum Command {
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
+    Events(events::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
 }
@@ -82,6 +85,7 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
+        Command::Events(args) => events::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut Cli::command());
