@@ -11,6 +11,8 @@
 mod asking;
 #[path = "gateway/dispatching.rs"]
 mod dispatching;
+#[path = "gateway/kept.rs"]
+mod kept;
 #[path = "gateway/retries.rs"]
 mod retries;
 #[path = "gateway/several.rs"]

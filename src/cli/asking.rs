@@ -30,7 +30,7 @@ impl Asking {
         join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
         let settings = gateway_settings(config);
         Ok(Self {
-            gateway: Gateway::new(fleet, settings, stop.clone()),
+            gateway: Gateway::new(fleet, settings, None, stop.clone()),
             stop,
         })
     }

@@ -104,7 +104,7 @@ fn gateway(
         ..Rules::default()
     };
     let fleet = Fleet::start(vec![(machine, rules)], machines);
-    Ok(Gateway::new(fleet, GatewaySettings::default(), stop.clone()))
+    Ok(Gateway::new(fleet, GatewaySettings::default(), None, stop.clone()))
 }
 
 fn settings(bearer: &SecretString) -> HttpSettings {

@@ -10,6 +10,7 @@ mod doctor;
 mod events;
 mod failure;
 mod flags;
+mod ledger;
 mod logging;
 mod machines;
 mod output;

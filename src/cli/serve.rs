@@ -12,6 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::asking::gateway_settings;
 use super::flags::SettingFlags;
+use super::ledger::{self, OpenLedger};
 use super::{Failure, logging, output, runtime};
 use crate::config::settings::BEARER_VARIABLE;
 use crate::config::state::StateDir;
@@ -95,14 +96,26 @@ fn default_bearer(config: &Config, flags: &str) -> Result<Option<DefaultBearer>,
     }))
 }
 
-/// The gateway over the configured machines, and the MCP server over it. The machines have a stop of their own, which ends with the guard:
-/// what is being sent when `stop` is cancelled needs them to the last.
-fn server(config: &Config, stop: &CancellationToken) -> Result<(Server, DropGuard), Failure> {
+/// What a server stands on, to be ended after it.
+struct Ground {
+    ledger: OpenLedger,
+    /// The machines' own stop: what is being sent when the server is told to stop needs them to the last.
+    _machines: DropGuard,
+}
+
+/// The gateway over the configured machines and the ledger, and the MCP server over it.
+async fn server(config: &Config, stop: &CancellationToken) -> Result<(Server, Ground), Failure> {
     let machines = CancellationToken::new();
+    let guard = machines.clone().drop_guard();
     let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
-    let gateway = Gateway::new(fleet, gateway_settings(config), stop.clone());
+    let ledger = ledger::open(config, &fleet).await?;
+    let gateway = Gateway::new(fleet, gateway_settings(config), Some(ledger.handle()), stop.clone());
     let server = Server::new(gateway).with_origin(config.origin.clone());
-    Ok((server, machines.drop_guard()))
+    let ground = Ground {
+        ledger,
+        _machines: guard,
+    };
+    Ok((server, ground))
 }
 
 async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(), Failure> {
@@ -117,21 +130,24 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let bound = listener.local_addr().map_err(Failure::said)?;
     let settings = HttpSettings::from_config(&config.server, bearer.as_ref().map(|bearer| &bearer.token))
         .map_err(Failure::said)?;
-    let (server, machines) = server(config, &stop)?;
+    let (server, ground) = server(config, &stop).await?;
     announce(config, bound, bearer.as_ref());
-    tokio::select! {
-        ended = http::serve(listener, server, settings, stop.clone()) => ended.map_err(Failure::said)?,
-        () = leave.cancelled() => tracing::warn!("left before everything had ended"),
-    }
-    drop(machines);
+    let ended = tokio::select! {
+        ended = http::serve(listener, server, settings, stop.clone()) => ended.map_err(Failure::said),
+        () = leave.cancelled() => {
+            tracing::warn!("left before everything had ended");
+            Ok(())
+        }
+    };
+    ground.ledger.close().await;
     tracing::info!("stopped");
-    Ok(())
+    ended
 }
 
 async fn stdio(config: &Config) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let leave = stop_on_signals(&stop);
-    let (server, machines) = server(config, &stop)?;
+    let (server, ground) = server(config, &stop).await?;
     if config.machines.is_empty() {
         tracing::warn!(
             "no machine is configured: name a config with --config, or write t3code-mcp/t3code.toml in the user's config directory"
@@ -152,7 +168,7 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
             Ok(())
         }
     };
-    drop(machines);
+    ground.ledger.close().await;
     ended
 }
 

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use crate::fleet::Found;
 use crate::gateway::dispatch::{DispatchAnswer, DispatchArgs, Work};
 use crate::gateway::error::{ErrorCode, ToolError};
-use crate::gateway::launch::{choose_model, failed};
+use crate::gateway::keeping::Step;
+use crate::gateway::launch::choose_model;
 use crate::gateway::model::{self, Choice};
 use crate::gateway::reading::deleted;
 use crate::gateway::receipts::Outcome;
 use crate::gateway::running::waits_behind;
 use crate::gateway::standing::Standing;
+use crate::gateway::tracking::Fate;
+use crate::gateway::waiting::key;
 use crate::gateway::words::WhenBusy;
 use crate::gateway::{Caller, Gateway, ids, modes};
 use crate::lifecycle::{RunState, ThreadState};
@@ -72,11 +75,17 @@ impl Gateway {
             return self.existing(caller, args, &found, work).await;
         }
         let mut changes = self.may_continue(caller, args, &found, &thread).await?;
-        self.send(args, &found, &thread, &changes, work).await?;
+        // Asked before the message is sent: then it is the thread's latest.
+        let origin = match self.memory.origin(&key(&found)) {
+            Some(origin) => origin,
+            None => self.kept_origin(found.member.name(), &found.id).await,
+        };
+        self.send(caller, args, &found, &thread, &changes, work).await?;
         if args.when_busy.unwrap_or_default() == WhenBusy::Reject {
             self.take_off_the_queue(&found, work).await?;
         }
-        self.started(caller, args, &found, work, &mut changes.notes).await
+        self.started(caller, args, &found, work, origin, &mut changes.notes)
+            .await
     }
 
     /// Whether T3 has the message of an earlier call: of this process, or of one with the same request id from before a restart. A message
@@ -172,6 +181,7 @@ impl Gateway {
 
     async fn send(
         &self,
+        caller: &Caller,
         args: &DispatchArgs,
         found: &Found,
         thread: &Arc<Thread>,
@@ -180,7 +190,13 @@ impl Gateway {
     ) -> Result<(), ToolError> {
         let member = &found.member;
         let intent = work.receipt.intent(member.name());
-        self.set_modes(found, changes).await?;
+        let step = Step::send(thread);
+        self.keep(caller, args, found, work, &step).await?;
+        if let Err(error) = self.set_modes(found, changes).await {
+            // Whatever became of the modes, no message was sent.
+            self.not_sent(found, work).await;
+            return Err(error);
+        }
         let mut mode = mode_for(args.when_busy.unwrap_or_default(), &self.standing(member, thread));
         for _ in 0..TRIES {
             let message = SendMessage {
@@ -191,25 +207,26 @@ impl Gateway {
                 model: changes.model.clone(),
                 mode: mode.clone(),
             };
-            work.progress.sent = true;
+            self.keep(caller, args, found, work, &step).await?;
             match member.machine.send_message(&message).await {
                 Ok(_) => {
+                    self.settle(found, work, Fate::Taken).await;
                     work.progress.outcome = Outcome::Started { run: None };
                     return Ok(());
                 }
                 Err(MachineError::Rejected { message, .. }) if message.contains("previously rejected") => {
-                    work.progress.attempt += 1;
+                    self.came_to_nothing(found, work).await;
                 }
                 // The run that was to be steered ended under the message: look again, and start or steer what is there now.
                 Err(MachineError::Rejected { message, .. })
                     if mode != DispatchMode::Start && TARGET_ENDED.iter().any(|mark| message.contains(mark)) =>
                 {
-                    work.progress.attempt += 1;
+                    self.came_to_nothing(found, work).await;
                     let thread = self.read(found).await?;
                     let next = mode_for(args.when_busy.unwrap_or_default(), &self.standing(member, &thread));
                     mode = if next == mode { DispatchMode::Start } else { next };
                 }
-                Err(error) => return Err(failed(found, work, &error)),
+                Err(error) => return Err(self.failed(found, work, &error).await),
             }
         }
         Err(ToolError::new(

@@ -4,9 +4,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// How long after the stop the edge may take to say what became of an answer.
+const DECIDED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Shared by a call and its receipt. Clones speak of the same call.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +42,19 @@ impl Delivery {
             reported: true,
             ..Shared::default()
         }))
+    }
+
+    /// That of a call whose answer is known to be written or lost.
+    pub(super) fn settled(state: Delivered) -> Self {
+        Self(Arc::new(Shared {
+            state: watch::Sender::new(Some(state)),
+            ..Shared::default()
+        }))
+    }
+
+    /// Whether both speak of the same call.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The edge will say what becomes of the answer.
@@ -92,6 +109,27 @@ impl Delivery {
     pub async fn known(&self) {
         // It cannot fail: the sender lives as long as `self`.
         let _ = self.0.state.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Waits until the answer was written or lost for good. When the program stops, a caller that is away is gone, and none is the word
+    /// where nobody says it.
+    pub(super) async fn decided(&self, stop: &CancellationToken) -> Option<Delivered> {
+        let mut state = self.0.state.subscribe();
+        loop {
+            let stopping = stop.is_cancelled();
+            match *state.borrow_and_update() {
+                Some(decided @ (Delivered::Answered | Delivered::Lost(_))) => return Some(decided),
+                Some(Delivered::Away(since)) if stopping => return Some(Delivered::Lost(since)),
+                None if stopping && !self.is_reported() => return None,
+                Some(Delivered::Away(_)) | None => {}
+            }
+            tokio::select! {
+                // It cannot fail: the sender lives as long as `self`.
+                _ = state.changed() => {}
+                () = stop.cancelled(), if !stopping => {}
+                () = tokio::time::sleep(DECIDED_WITHIN), if stopping => return None,
+            }
+        }
     }
 
     fn change(&self, next: impl FnOnce(Option<Delivered>) -> Option<Delivered>) {

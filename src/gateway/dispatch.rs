@@ -9,8 +9,10 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::fleet::Found;
+use crate::gateway::keeping::Step;
 use crate::gateway::reading::may_change;
 use crate::gateway::receipts::{Call, Matched, Outcome, Progress, Receipt, Receipts, payload_hash};
+use crate::gateway::tracking::Fate;
 use crate::gateway::waiting::key;
 use crate::gateway::words::{Interaction, Mode, WhenBusy, WorkspaceKind};
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, text};
@@ -136,19 +138,18 @@ impl Gateway {
             None
         };
         loop {
-            let undecided = {
-                let mut receipts = self.receipts();
-                if let Some(delivery) = receipts.undecided(&call, Instant::now()) {
-                    delivery
-                } else {
-                    drop(turn);
-                    return receipts
-                        .claim(&call, Instant::now(), fresh_request)
-                        .map_err(|_| other_arguments(args));
-                }
-            };
-            undecided.known().await;
+            let undecided = self.receipts().undecided(&call, Instant::now());
+            let Some(delivery) = undecided else { break };
+            delivery.known().await;
         }
+        let in_memory = self.receipts().knows(&call, Instant::now());
+        let recalled = if in_memory { None } else { self.recall(&call).await? };
+        let claimed = self
+            .receipts()
+            .claim(&call, Instant::now(), recalled, fresh_request)
+            .map_err(|_| other_arguments(args));
+        drop(turn);
+        claimed
     }
 
     async fn dispatch_by(
@@ -164,16 +165,23 @@ impl Gateway {
             receipt,
             progress: &mut progress,
             matched,
+            ready: None,
         };
-        let answer = match &args.thread_id {
-            Some(thread) => self.continue_thread(caller, args, thread, &mut work).await,
-            None => self.launch(caller, args, &mut work).await,
+        let answer = match (self.same_database(caller, &work).await, &args.thread_id) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Some(thread)) => self.continue_thread(caller, args, thread, &mut work).await,
+            (Ok(()), None) => self.launch(caller, args, &mut work).await,
         };
         let answer = answer.map_err(|error| match work.progress.outcome {
             Outcome::Unknown => still_unknown(error),
             Outcome::NotStarted | Outcome::Started { .. } => error,
         });
-        receipt.handle_end(answer.is_ok(), &progress.outcome, &caller.delivery, Instant::now());
+        let good = answer.is_ok();
+        self.keep_outcome(receipt, &progress, good).await;
+        receipt.handle_end(good, &progress.outcome, &caller.delivery, Instant::now());
+        if progress.kept.is_some() && receipt.hangs_on(&caller.delivery) && !receipt.is_unsaid() {
+            self.keep_fate(receipt, &caller.delivery);
+        }
         drop(progress);
         if answer.is_err() {
             self.receipts().forget_unsent(receipt);
@@ -186,19 +194,19 @@ impl Gateway {
         self.receipts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer for a run that this call started.
+    /// The answer for a run that this call started. `origin` is the conversation that the thread belonged to before.
     pub(super) async fn started(
         &self,
         caller: &Caller,
         args: &DispatchArgs,
         found: &Found,
         work: &mut Work<'_>,
+        origin: Option<String>,
         notes: &mut Vec<String>,
     ) -> Result<DispatchAnswer, ToolError> {
         let message = work.message(found);
         self.saw(found);
-        let previous = self
-            .memory
+        self.memory
             .remember(&caller.client, &key(found), message.clone(), caller.origin.as_deref());
         let shown = self.run_of(found, &message).await;
         let (thread, run) = match shown {
@@ -213,11 +221,12 @@ impl Gateway {
                 (None, None)
             }
         };
-        if args.watch == Some(true) {
+        if args.watch == Some(true) && !self.is_watched(args) {
             notes.push("Events are not delivered by this gateway: call t3_wait to learn how it ends.".to_owned());
         }
         Ok(DispatchAnswer {
-            previous_origin: previous,
+            previous_origin: origin.filter(|origin| Some(origin) != caller.origin.as_ref()),
+            watch: self.is_watched(args),
             notes: std::mem::take(notes),
             ..self.answer_of(found, thread.as_deref(), run.as_ref())
         })
@@ -254,6 +263,11 @@ impl Gateway {
         if !same_text || !same_project {
             return Err(other_arguments(args));
         }
+        if !matches!(work.progress.outcome, Outcome::Started { .. }) {
+            // Nobody may be following it: the ledger is another one, or the call's process ended before it was told.
+            self.keep(caller, args, found, work, &Step::found(args)).await?;
+            self.settle(found, work, Fate::Taken).await;
+        }
         work.progress.sent = true;
         work.progress.outcome = Outcome::Started { run: run.clone() };
         if self.memory.dispatched(&caller.client, &key(found)).is_none() {
@@ -264,6 +278,7 @@ impl Gateway {
         Ok(DispatchAnswer {
             existing: Some(true),
             matched: Some(matched.as_str().to_owned()),
+            watch: self.is_watched(args),
             ..self.answer_of(found, Some(&thread), run.as_ref())
         })
     }
@@ -291,7 +306,6 @@ impl Gateway {
                 })
                 .as_str()
                 .to_owned(),
-            // Nothing delivers events yet: to promise one would leave the caller waiting for ever.
             watch: false,
             existing: None,
             matched: None,
@@ -308,6 +322,8 @@ pub(super) struct Work<'a> {
     pub(super) progress: &'a mut Progress,
     /// How the receipt of an earlier call was found; none for a new one.
     pub(super) matched: Option<Matched>,
+    /// The attempt that this call has made ready to be sent.
+    pub(super) ready: Option<u32>,
 }
 
 impl Work<'_> {

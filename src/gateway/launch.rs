@@ -5,8 +5,10 @@ use std::sync::Arc;
 use crate::fleet::{Found, Member};
 use crate::gateway::dispatch::{DispatchAnswer, DispatchArgs, Work};
 use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::keeping::Step;
 use crate::gateway::model::{self, Choice};
 use crate::gateway::receipts::Outcome;
+use crate::gateway::tracking::Fate;
 use crate::gateway::{Caller, Gateway, modes, places, text};
 use crate::machine::{InteractionMode, Launch, Launched, MachineError, Project, Provider};
 
@@ -24,9 +26,11 @@ impl Gateway {
         args: &DispatchArgs,
         work: &mut Work<'_>,
     ) -> Result<DispatchAnswer, ToolError> {
+        // A call that was made before is about the machine that it was sent to then.
+        let before = work.progress.kept.as_ref().map(|kept| kept.receipt.machine.as_str());
         let member = self
             .fleet
-            .member_or_only(&caller.limits, args.machine.as_deref())
+            .member_or_only(&caller.limits, before.or(args.machine.as_deref()))
             .map_err(ToolError::from)?;
         self.fleet.ready(&member).await?;
         if let Some(found) = self.launched_before(&member, caller, work).await? {
@@ -39,11 +43,11 @@ impl Gateway {
             member,
             project,
         };
-        let launched = self.send_launch(&found, work, launch).await?;
+        let launched = self.send_launch(caller, args, &found, work, launch).await?;
         if launched.resumed {
             return self.existing(caller, args, &found, work).await;
         }
-        self.started(caller, args, &found, work, &mut notes).await
+        self.started(caller, args, &found, work, None, &mut notes).await
     }
 
     /// The thread, if an earlier call made it: one of this process, or one with the same request id from before a restart. T3 is asked
@@ -69,7 +73,7 @@ impl Gateway {
             Err(error) => return Err(ToolError::from_machine(member.name(), &error)),
         };
         // A thread without its message was half made: T3 takes the rest under the same ids.
-        let there = (0..=REFUSED_BEFORE)
+        let there = (0..=REFUSED_BEFORE.max(work.progress.attempt))
             .rev()
             .find(|attempt| thread.messages.iter().any(|m| m.id == intent.message(*attempt)));
         match there {
@@ -140,25 +144,33 @@ impl Gateway {
         Ok((launch, notes))
     }
 
-    async fn send_launch(&self, found: &Found, work: &mut Work<'_>, mut launch: Launch) -> Result<Launched, ToolError> {
+    async fn send_launch(
+        &self,
+        caller: &Caller,
+        args: &DispatchArgs,
+        found: &Found,
+        work: &mut Work<'_>,
+        mut launch: Launch,
+    ) -> Result<Launched, ToolError> {
         let member = &found.member;
         let intent = work.receipt.intent(member.name());
         launch.thread = found.id.clone();
         for _ in 0..=REFUSED_BEFORE {
             launch.message = intent.message(work.progress.attempt);
             launch.command = intent.command("launch", work.progress.attempt);
-            work.progress.sent = true;
+            self.keep(caller, args, found, work, &Step::launch()).await?;
             match member.machine.launch(&launch).await {
                 Ok(launched) => {
+                    self.settle(found, work, Fate::Taken).await;
                     work.progress.outcome = Outcome::Started {
                         run: launched.run.clone(),
                     };
                     return Ok(launched);
                 }
                 Err(MachineError::Rejected { message, .. }) if message.contains(PREVIOUSLY_REFUSED) => {
-                    work.progress.attempt += 1;
+                    self.came_to_nothing(found, work).await;
                 }
-                Err(error) => return Err(failed(found, work, &error)),
+                Err(error) => return Err(self.failed(found, work, &error).await),
             }
         }
         Err(ToolError::new(
@@ -172,37 +184,58 @@ impl Gateway {
     }
 }
 
-/// What a failed command means for its receipt, and for the caller.
-pub(super) fn failed(found: &Found, work: &mut Work<'_>, error: &MachineError) -> ToolError {
-    let said = ToolError::from_machine(found.member.name(), error);
-    match said.code {
-        ErrorCode::OutcomeUnknown => {
-            work.progress.outcome = Outcome::Unknown;
-            said.with("thread_id", found.id.to_string())
+impl Gateway {
+    /// What a failed command means for its receipt, and for the caller.
+    pub(super) async fn failed(&self, found: &Found, work: &mut Work<'_>, error: &MachineError) -> ToolError {
+        let said = ToolError::from_machine(found.member.name(), error);
+        match said.code {
+            ErrorCode::OutcomeUnknown => {
+                work.progress.outcome = Outcome::Unknown;
+                self.settle(found, work, Fate::Unknown).await;
+                said.with("thread_id", found.id.to_string())
+            }
+            ErrorCode::OperationRejected => {
+                self.came_to_nothing(found, work).await;
+                said
+            }
+            ErrorCode::InvalidRequest
+            | ErrorCode::UnknownMachine
+            | ErrorCode::ProjectNotFound
+            | ErrorCode::ThreadNotFound
+            | ErrorCode::ThreadBusy
+            | ErrorCode::ThreadNotInterruptible
+            | ErrorCode::RequestNotFound
+            | ErrorCode::RequestNotAnswerable
+            | ErrorCode::ModelUnavailable
+            | ErrorCode::ProviderUnavailable
+            | ErrorCode::RuntimeModeEscalationDenied
+            | ErrorCode::NeedsPairing
+            | ErrorCode::InsufficientScope
+            | ErrorCode::ProtocolUnsupported
+            | ErrorCode::MachineUnreachable
+            | ErrorCode::RateLimited
+            | ErrorCode::Internal => {
+                self.not_sent(found, work).await;
+                said
+            }
         }
-        // T3 remembers a refusal: only another id is another try.
-        ErrorCode::OperationRejected => {
-            work.progress.attempt += 1;
-            work.progress.outcome = Outcome::NotStarted;
-            said
-        }
-        ErrorCode::InvalidRequest
-        | ErrorCode::UnknownMachine
-        | ErrorCode::ProjectNotFound
-        | ErrorCode::ThreadNotFound
-        | ErrorCode::ThreadBusy
-        | ErrorCode::ThreadNotInterruptible
-        | ErrorCode::RequestNotFound
-        | ErrorCode::RequestNotAnswerable
-        | ErrorCode::ModelUnavailable
-        | ErrorCode::ProviderUnavailable
-        | ErrorCode::RuntimeModeEscalationDenied
-        | ErrorCode::NeedsPairing
-        | ErrorCode::InsufficientScope
-        | ErrorCode::ProtocolUnsupported
-        | ErrorCode::MachineUnreachable
-        | ErrorCode::RateLimited
-        | ErrorCode::Internal => said,
+    }
+
+    /// T3 refused the attempt, and remembers that: only another id is another try.
+    pub(super) async fn came_to_nothing(&self, found: &Found, work: &mut Work<'_>) {
+        self.settle(found, work, Fate::Nothing).await;
+        work.progress.attempt += 1;
+        work.progress.outcome = Outcome::NotStarted;
+    }
+
+    /// This try did not get to T3. An earlier one under the same ids may have.
+    pub(super) async fn not_sent(&self, found: &Found, work: &Work<'_>) {
+        let fate = match work.progress.outcome {
+            Outcome::NotStarted => Fate::Nothing,
+            Outcome::Unknown => Fate::Unknown,
+            Outcome::Started { .. } => Fate::Taken,
+        };
+        self.settle(found, work, fate).await;
     }
 }
 

@@ -51,16 +51,14 @@ impl Memory {
             .cloned()
     }
 
-    /// A client dispatched to a thread; the conversation that the thread belonged to before, if another.
-    pub(super) fn remember(
-        &self,
-        client: &str,
-        thread: &ThreadKey,
-        message: MessageId,
-        origin: Option<&str>,
-    ) -> Option<String> {
+    /// The conversation that the thread's latest run belongs to, if that is remembered.
+    pub(super) fn origin(&self, thread: &ThreadKey) -> Option<Option<String>> {
+        self.inner().origins.get(thread).cloned()
+    }
+
+    /// A client dispatched to a thread.
+    pub(super) fn remember(&self, client: &str, thread: &ThreadKey, message: MessageId, origin: Option<&str>) {
         let mut inner = self.inner();
-        let previous = inner.origins.get(thread).cloned().flatten();
         inner
             .origins
             .insert(thread.clone(), origin.map(str::to_owned), |_| true);
@@ -68,7 +66,6 @@ impl Memory {
         inner
             .dispatched
             .insert((client.to_owned(), thread.clone()), dispatched, |_| true);
-        previous.filter(|previous| Some(previous.as_str()) != origin)
     }
 
     /// The client knows how its dispatch ended.

@@ -17,6 +17,7 @@ mod event;
 mod faults;
 mod ids;
 mod interrupt;
+mod keeping;
 mod launch;
 mod machines;
 mod memory;
@@ -58,6 +59,7 @@ pub use dispatch::{DispatchAnswer, DispatchArgs};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use interrupt::{InterruptAnswer, InterruptArgs};
+pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
@@ -93,11 +95,19 @@ pub struct Gateway {
     tasks: TaskTracker,
     receipts: Mutex<Receipts>,
     memory: Memory,
+    /// None: nothing outlives the process, and no events are made.
+    ledger: Option<Ledger>,
 }
 
 impl Gateway {
-    /// A gateway over the machines. When `stop` is cancelled, open waits answer `still_running`.
-    pub fn new(fleet: Arc<Fleet>, settings: GatewaySettings, stop: CancellationToken) -> Arc<Self> {
+    /// A gateway over the machines. When `stop` is cancelled, open waits answer `still_running`. Without a `ledger` receipts live in memory,
+    /// and there are no events.
+    pub fn new(
+        fleet: Arc<Fleet>,
+        settings: GatewaySettings,
+        ledger: Option<Ledger>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
             fleet,
             settings,
@@ -105,6 +115,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
             receipts: Mutex::new(Receipts::new()),
             memory: Memory::new(),
+            ledger,
         })
     }
 

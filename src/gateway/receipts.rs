@@ -1,8 +1,9 @@
 //! What was dispatched, so that no call starts its work twice.
 //!
 //! A receipt belongs to one caller's intent. It is found again by its request id, or, where the caller gave none, by an equal call within
-//! [`IMPLICIT_WINDOW`] of one whose answer was lost. Kept in memory; that a request id holds for ever rests on the ids being derived and
-//! on T3's own receipts. Pure but for the locks that let one call at a time work on a receipt, or look for one.
+//! [`IMPLICIT_WINDOW`] of one whose answer was lost. Here is what this process knows, and what was recalled from the ledger (`keeping`); a
+//! request id holds for ever because the ledger keeps it, and the ids at T3 are derived from it. Pure but for the locks that let one call at
+//! a time work on a receipt, or look for one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,6 +16,7 @@ use crate::gateway::delivery::{Delivered, Delivery};
 use crate::gateway::dispatch::DispatchArgs;
 use crate::gateway::ids::Intent;
 use crate::protocol::RunId;
+use crate::store::{self, NewReceipt};
 
 /// How long after its loss an answer can be asked for again without a request id.
 pub(super) const IMPLICIT_WINDOW: Duration = Duration::from_mins(2);
@@ -70,6 +72,15 @@ pub(super) struct Progress {
     pub(super) sent: bool,
     /// What is known.
     pub(super) outcome: Outcome,
+    /// What was last made ready to be sent, and is on disk where there is a ledger.
+    pub(super) kept: Option<Kept>,
+}
+
+/// An attempt that was made ready to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Kept {
+    pub(super) receipt: Box<NewReceipt>,
+    pub(super) attempt: u32,
 }
 
 /// What became of a dispatch.
@@ -166,8 +177,16 @@ impl Receipts {
         &mut self,
         call: &Call<'_>,
         now: Instant,
+        recalled: Option<Receipt>,
         fresh: impl FnOnce() -> String,
     ) -> Result<(Arc<Receipt>, Option<Matched>), OtherArguments> {
+        if let Some(recalled) = recalled {
+            let key = (recalled.client.clone(), recalled.request.clone());
+            // What is in memory knows better.
+            if self.kept.get(&key).is_none() {
+                self.keep(Arc::new(recalled));
+            }
+        }
         let request = match call.request_id {
             Some(id) => {
                 match self.kept.get(&(call.client.to_owned(), id.to_owned())) {
@@ -198,10 +217,21 @@ impl Receipts {
             }),
             progress: tokio::sync::Mutex::default(),
         });
-        let key = (call.client.to_owned(), request);
-        self.kept
-            .insert(key, Arc::clone(&receipt), |old| old.progress.try_lock().is_ok());
+        self.keep(Arc::clone(&receipt));
         Ok((receipt, None))
+    }
+
+    fn keep(&mut self, receipt: Arc<Receipt>) {
+        let key = (receipt.client.clone(), receipt.request.clone());
+        self.kept.insert(key, receipt, |old| old.progress.try_lock().is_ok());
+    }
+
+    /// Whether the receipt that the call repeats is in memory: then the ledger need not be asked.
+    pub(super) fn knows(&self, call: &Call<'_>, now: Instant) -> bool {
+        match call.request_id {
+            Some(id) => self.kept.get(&(call.client.to_owned(), id.to_owned())).is_some(),
+            None => self.repeated_by(call, now).is_some(),
+        }
     }
 
     /// The equal call without a request id that this one repeats, or that repeats this one: of two calls the one that was given up can be the
@@ -226,6 +256,63 @@ impl Receipts {
 }
 
 impl Receipt {
+    /// A receipt as the ledger has it. `lost` is since when its answer is lost, if it is.
+    pub(super) fn recalled(found: store::Receipt, now: Instant, lost: Option<Instant>) -> Self {
+        let refused = found.outcome == store::Outcome::Nothing;
+        let outcome = match found.outcome {
+            store::Outcome::Started { run } => Outcome::Started { run },
+            // It was made ready, and then the process ended: it may have been sent.
+            store::Outcome::NotStarted | store::Outcome::Unknown => Outcome::Unknown,
+            store::Outcome::Nothing => Outcome::NotStarted,
+        };
+        let answer = match (found.answer, lost) {
+            (_, Some(since)) => Delivery::settled(Delivered::Lost(since)),
+            (store::AnswerFate::Answered, None) => Delivery::settled(Delivered::Answered),
+            (store::AnswerFate::Pending | store::AnswerFate::Lost(_), None) => Delivery::default(),
+        };
+        Self {
+            client: found.intent.client.clone(),
+            request: found.intent.request.clone(),
+            explicit: found.intent.explicit,
+            hash: found.intent.payload_hash,
+            claimed: now,
+            loss: Mutex::new(Loss {
+                delivery: answer,
+                unsaid_since: None,
+                repetition: None,
+            }),
+            progress: tokio::sync::Mutex::new(Progress {
+                attempt: found.attempt + u32::from(refused),
+                sent: true,
+                outcome,
+                kept: Some(Kept {
+                    receipt: Box::new(found.intent),
+                    attempt: found.attempt,
+                }),
+            }),
+        }
+    }
+
+    /// Whose it is.
+    pub(super) fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// What was asked for, in 32 bytes.
+    pub(super) fn hash(&self) -> PayloadHash {
+        self.hash
+    }
+
+    /// The last call about it could not say what became of the work.
+    pub(super) fn is_unsaid(&self) -> bool {
+        self.loss().unsaid_since.is_some()
+    }
+
+    /// Whether what becomes of this answer is what counts for the receipt.
+    pub(super) fn hangs_on(&self, delivery: &Delivery) -> bool {
+        self.loss().delivery.is(delivery)
+    }
+
     /// What the ids at T3 are derived from.
     pub(super) fn intent(&self, machine: &str) -> Intent {
         Intent {

@@ -23,7 +23,7 @@ fn call<'a>(client: &'a str, request_id: Option<&'a str>, prompt: &str, delivery
 type Claimed = Result<(Arc<Receipt>, Option<Matched>), OtherArguments>;
 
 fn claim_at(receipts: &mut Receipts, call: &Call<'_>, now: Instant) -> Claimed {
-    receipts.claim(call, now, || uuid::Uuid::new_v4().to_string())
+    receipts.claim(call, now, None, || uuid::Uuid::new_v4().to_string())
 }
 
 fn claim(receipts: &mut Receipts, call: &Call<'_>) -> Claimed {

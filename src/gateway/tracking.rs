@@ -2,6 +2,8 @@
 //!
 //! What must not be lost stands in the ledger before it is said here: a wish that is lost with the process is found again there.
 
+use std::collections::BTreeSet;
+
 use tokio::sync::{mpsc, oneshot};
 
 use crate::lifecycle::Watch;
@@ -73,8 +75,8 @@ pub struct WatchedThread {
     pub every: bool,
     /// How many watched runs are open.
     pub open: usize,
-    /// The client that asked for it.
-    pub client: Option<String>,
+    /// The clients that asked for it.
+    pub clients: BTreeSet<String>,
 }
 
 /// Where wishes go. Clones speak to the same.

@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_tools_are_made_once_whoever_asks_how_often() {
         let stop = CancellationToken::new();
-        let gateway = Gateway::new(Fleet::start(Vec::new(), &stop), GatewaySettings::default(), stop);
+        let gateway = Gateway::new(Fleet::start(Vec::new(), &stop), GatewaySettings::default(), None, stop);
         let server = Server::new(gateway);
         // As the HTTP service makes one for each session and each call.
         let clone = server.clone();

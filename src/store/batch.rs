@@ -23,7 +23,8 @@ pub struct Batch {
     pub forget: Vec<(String, ThreadId)>,
     /// Events, oldest first. One whose id is there already changes nothing.
     pub events: Vec<NewEvent>,
-    /// Receipts, by client and request, that are taken up with this: `settled` is meant, whatever the update says of it.
+    /// Receipts, by client and request, that are taken up with this: `settled` is meant, whatever the update says of it. With `opened`
+    /// only as it was opened then.
     pub settled: Vec<(String, String, ReceiptUpdate)>,
 }
 
@@ -70,11 +71,7 @@ async fn keep(connection: &mut SqliteConnection, batch: &Batch) -> Result<Commit
         committed.new.push(event.id.clone());
     }
     for (client, request, update) in &batch.settled {
-        let update = ReceiptUpdate {
-            settled: true,
-            ..update.clone()
-        };
-        receipt_rows::apply(connection, client, request, &update).await?;
+        receipt_rows::take(connection, client, request, update).await?;
     }
     committed.cursor = events::newest(connection).await?;
     Ok(committed)

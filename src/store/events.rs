@@ -89,6 +89,15 @@ impl Store {
             .map_err(|fault| self.told(fault))
     }
 
+    /// The newest events before a number, newest first; `limit` is at most [`PAGE_EVENTS`].
+    pub async fn events_before(&self, before: u64, limit: u32, filter: &EventFilter) -> Result<Vec<Event>, StoreError> {
+        let limit = limit.clamp(1, PAGE_EVENTS);
+        let mut reader = self.reader().await?;
+        newest_first(&mut reader, before, limit, filter)
+            .await
+            .map_err(|fault| self.told(fault))
+    }
+
     /// The event of that id.
     pub async fn event(&self, id: &str) -> Result<Option<Event>, StoreError> {
         let mut reader = self.reader().await?;
@@ -111,6 +120,47 @@ async fn find(connection: &mut SqliteConnection, id: &str) -> Result<Option<Even
     row.as_ref().map(event).transpose()
 }
 
+async fn newest_first(
+    connection: &mut SqliteConnection,
+    before: u64,
+    limit: u32,
+    filter: &EventFilter,
+) -> Result<Vec<Event>, Fault> {
+    let machines = listed(filter)?;
+    let rows = match &filter.thread {
+        Some(thread) => {
+            select!(
+                "WHERE thread = ?1 AND seq < ?2 \
+                 AND (?3 IS NULL OR machine IN (SELECT value FROM json_each(?3))) ORDER BY seq DESC LIMIT ?4"
+            )
+            .bind(&**thread)
+            .bind(integer(before))
+            .bind(machines)
+            .bind(limit)
+            .fetch_all(connection)
+            .await?
+        }
+        None => {
+            select!(
+                "WHERE seq < ?1 \
+                 AND (?2 IS NULL OR machine IN (SELECT value FROM json_each(?2))) ORDER BY seq DESC LIMIT ?3"
+            )
+            .bind(integer(before))
+            .bind(machines)
+            .bind(limit)
+            .fetch_all(connection)
+            .await?
+        }
+    };
+    rows.iter().map(event).collect()
+}
+
+/// The machines that a filter names, as the engine reads them.
+fn listed(filter: &EventFilter) -> Result<Option<String>, Fault> {
+    let machines = filter.machines.as_ref().map(serde_json::to_string).transpose();
+    machines.map_err(|_| Fault::Value("a machine without a name"))
+}
+
 async fn page(
     connection: &mut SqliteConnection,
     cursor: u64,
@@ -123,8 +173,7 @@ async fn page(
         .await?;
     let foreign = cursor > newest;
     let after = if foreign { 0 } else { cursor };
-    let machines = filter.machines.as_ref().map(serde_json::to_string).transpose();
-    let machines = machines.map_err(|_| Fault::Value("a machine without a name"))?;
+    let machines = listed(filter)?;
     let rows = match &filter.thread {
         Some(thread) => {
             select!(

@@ -98,6 +98,33 @@ pub(super) async fn apply(
     let Some(found) = find(connection, client, request).await? else {
         return Ok(false);
     };
+    keep(connection, found, update).await?;
+    Ok(true)
+}
+
+/// Keeps that `watch` has taken a receipt up, within a transaction: the one that it was told of, not one that was opened again since.
+pub(super) async fn take(
+    connection: &mut SqliteConnection,
+    client: &str,
+    request: &str,
+    update: &ReceiptUpdate,
+) -> Result<(), Fault> {
+    let Some(found) = find(connection, client, request).await? else {
+        return Ok(());
+    };
+    let opened = update.opened.unwrap_or(found.intent.created_at);
+    if micros(opened) != micros(found.intent.created_at) {
+        return Ok(());
+    }
+    let update = ReceiptUpdate {
+        opened: None,
+        settled: true,
+        ..update.clone()
+    };
+    keep(connection, found, &update).await
+}
+
+async fn keep(connection: &mut SqliteConnection, found: Receipt, update: &ReceiptUpdate) -> Result<(), Fault> {
     let new = found.updated(update);
     let (outcome, run) = match &new.outcome {
         Outcome::NotStarted => ("not_started", None),
@@ -112,7 +139,7 @@ pub(super) async fn apply(
     };
     sqlx::query(
         "UPDATE receipts SET attempt = ?, sent = ?, step = ?, outcome = ?, run = ?, thread = ?, message = ?, answer = ?, \
-         lost_at = ?, settled = ? WHERE client = ? AND request = ?",
+         lost_at = ?, settled = ?, created_at = ? WHERE client = ? AND request = ?",
     )
     .bind(new.attempt)
     .bind(new.sent)
@@ -124,11 +151,12 @@ pub(super) async fn apply(
     .bind(answer)
     .bind(lost_at)
     .bind(new.settled)
-    .bind(client)
-    .bind(request)
+    .bind(micros(new.intent.created_at))
+    .bind(&new.intent.client)
+    .bind(&new.intent.request)
     .execute(connection)
     .await?;
-    Ok(true)
+    Ok(())
 }
 
 fn receipt(row: &SqliteRow) -> Result<Receipt, Fault> {

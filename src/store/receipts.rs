@@ -45,7 +45,7 @@ pub struct NewReceipt {
     pub watch: Watch,
     /// Where the thread's history ended when it was asked, if it was there.
     pub baseline: Option<Baseline>,
-    /// When it was asked.
+    /// When it was asked; once more was sent, when that was.
     pub created_at: Timestamp,
     /// The protocol that the machine spoke.
     pub protocol: u32,
@@ -100,6 +100,8 @@ pub struct Receipt {
 /// What is now known of a receipt; what is left out stays.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ReceiptUpdate {
+    /// Something is about to be sent: from this moment on it is open to be taken up (again), and made then.
+    pub opened: Option<Timestamp>,
     /// A later attempt begins: it is open to be taken up again.
     pub attempt: Option<u32>,
     /// Something was sent. Never taken back.
@@ -229,7 +231,9 @@ impl Receipt {
             };
         }
         self.attempt = update.attempt.unwrap_or(0).max(self.attempt);
-        self.settled = update.settled || (self.settled && !moves_on);
+        let opens = moves_on || update.opened.is_some();
+        self.settled = update.settled || (self.settled && !opens);
+        self.intent.created_at = update.opened.unwrap_or(self.intent.created_at);
         self.sent |= update.sent;
         self.step = update.step.clone().unwrap_or(self.step);
         self.intent.thread = update.thread.clone().unwrap_or(self.intent.thread);

@@ -1,6 +1,6 @@
 //! Tracked threads: what was last known of each, as the tracker left it.
 //!
-//! Written by `watch` alone, through a batch; read whole, at the start.
+//! Written by `watch` alone, through a batch; read whole, at the start. `gateway` asks for single facts.
 
 use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteConnection;
@@ -37,6 +37,17 @@ impl Store {
     pub async fn tracked(&self) -> Result<Vec<Tracked>, StoreError> {
         let mut reader = self.reader().await?;
         load(&mut reader).await.map_err(|fault| self.told(fault))
+    }
+
+    /// The conversation that a tracked thread's last message came from.
+    pub async fn origin_of(&self, machine: &str, thread: &ThreadId) -> Result<Option<String>, StoreError> {
+        let mut reader = self.reader().await?;
+        let origin = sqlx::query_scalar("SELECT latest_origin FROM tracked_threads WHERE machine = ? AND thread = ?")
+            .bind(machine)
+            .bind(&**thread)
+            .fetch_optional(&mut *reader)
+            .await;
+        origin.map(Option::flatten).map_err(|error| self.told(error.into()))
     }
 }
 

@@ -11,8 +11,8 @@ use crate::protocol::{EnvironmentId, ThreadId};
 pub(super) struct Beginning {
     dispatched: Vec<Dispatched>,
     baseline: Option<Baseline>,
-    /// The receipts of the messages, by client and request.
-    pub(super) receipts: Vec<(String, String)>,
+    /// The receipts of the messages: client, request, and when it was opened.
+    pub(super) receipts: Vec<(String, String, Timestamp)>,
     /// Switched on or off, as what.
     switched: Option<(bool, Watch)>,
     pub(super) environment: Option<EnvironmentId>,

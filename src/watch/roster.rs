@@ -93,16 +93,25 @@ impl Roster {
     pub(super) fn watched(&self) -> Vec<WatchedThread> {
         let watched = self.threads.iter().filter_map(|(id, entry)| {
             let thread = entry.tracker.thread();
-            let open = thread.runs.iter().filter(|run| run.watch.on && run.state.is_busy());
-            let open = open.count() + thread.dispatched.iter().filter(|sent| sent.watch.on).count();
-            (thread.every || open > 0).then(|| WatchedThread {
+            let runs = thread.runs.iter().filter(|run| run.state.is_busy());
+            let open = runs
+                .map(|run| &run.watch)
+                .chain(thread.dispatched.iter().map(|sent| &sent.watch));
+            let open: Vec<&Watch> = open.filter(|watch| watch.on).collect();
+            let latest = thread.every.then_some(&thread.latest);
+            let clients = open
+                .iter()
+                .copied()
+                .chain(latest)
+                .filter_map(|watch| watch.client.clone());
+            (thread.every || !open.is_empty()).then(|| WatchedThread {
                 machine: self.machine.clone(),
                 thread: id.clone(),
                 project: entry.project.clone(),
                 title: entry.title.clone(),
                 every: thread.every,
-                open,
-                client: thread.latest.client.clone(),
+                open: open.len(),
+                clients: clients.collect(),
             })
         });
         watched.collect()
@@ -287,12 +296,14 @@ impl Roster {
             begin.protocol = receipt.protocol;
             begin.orphaned = orphaned;
             begin.dispatch(dispatched, receipt.baseline.clone());
-            begin.receipts.push((receipt.client.clone(), receipt.request.clone()));
+            begin
+                .receipts
+                .push((receipt.client.clone(), receipt.request.clone(), receipt.created_at));
             // Nothing of it is kept before it was read: until then the receipt stays open.
             self.look_after(id, None, now);
             return;
         }
-        self.take_receipt(&receipt.client, &receipt.request);
+        self.take_receipt(receipt.client.clone(), receipt.request.clone(), receipt.created_at);
         self.look_after(id, None, now);
     }
 
@@ -414,17 +425,20 @@ impl Roster {
     }
 
     /// The receipt needs no taking up any more.
-    fn take_receipt(&mut self, client: &str, request: &str) {
+    fn take_receipt(&mut self, client: String, request: String, opened: Timestamp) {
         let taken = ReceiptUpdate {
+            // One that was opened again meanwhile is told of anew.
+            opened: Some(opened),
             settled: true,
             ..ReceiptUpdate::default()
         };
-        self.batch.settled.push((client.to_owned(), request.to_owned(), taken));
+        self.batch.settled.push((client, request, taken));
     }
 
     fn stop_beginning(&mut self, id: &ThreadId) {
-        for (client, request) in self.beginning.remove(id).into_iter().flat_map(|begin| begin.receipts) {
-            self.take_receipt(&client, &request);
+        let receipts = self.beginning.remove(id).into_iter().flat_map(|begin| begin.receipts);
+        for (client, request, opened) in receipts {
+            self.take_receipt(client, request, opened);
         }
     }
 

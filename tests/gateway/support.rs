@@ -1,16 +1,25 @@
 //! A gateway over simulated machines.
 
+use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use t3code_mcp::fleet::{Fleet, Limits, Patterns, Rules};
+use t3code_mcp::gateway::tracking::{Tracking, WatchedThread, Wish};
 use t3code_mcp::gateway::{
-    AnswerArgs, Caller, DispatchAnswer, DispatchArgs, ErrorCode, Gateway, GatewaySettings, InterruptArgs, ThreadArgs,
-    ThreadView, ToolError, WaitAnswer, WaitArgs, WhenBusy,
+    AnswerArgs, Caller, DispatchAnswer, DispatchArgs, ErrorCode, Gateway, GatewaySettings, InterruptArgs, Ledger,
+    ThreadArgs, ThreadView, ToolError, WaitAnswer, WaitArgs, WhenBusy,
 };
+use t3code_mcp::lifecycle::Limits as WatchLimits;
 use t3code_mcp::machine::MachineSettings;
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
+use t3code_mcp::store::{Event, EventFilter, LEDGER_FILE, Store};
+use t3code_mcp::watch::{self, WatchSettings};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Longer than anything takes; only a failure reaches it.
@@ -61,13 +70,106 @@ pub fn settings(name: &str, url: &str) -> MachineSettings {
     }
 }
 
+/// A gateway with a ledger, as it runs between two starts of the program.
+pub struct KeptHouse {
+    pub house: House,
+    pub store: Store,
+    tracking: Tracking,
+    watching: JoinHandle<()>,
+}
+
+impl Deref for KeptHouse {
+    type Target = House;
+
+    fn deref(&self) -> &House {
+        &self.house
+    }
+}
+
+impl KeptHouse {
+    /// Starts over the ledger in the folder.
+    pub async fn start(folder: &Path, machines: Vec<(MachineSettings, Rules)>) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let store = Store::open(&folder.join(LEDGER_FILE)).await.unwrap();
+        store.lose_pending_answers(Timestamp::now()).await.unwrap();
+        let stop = CancellationToken::new();
+        let fleet = Fleet::start(machines, &stop);
+        let (tracking, wishes) = Tracking::new();
+        let settings = WatchSettings {
+            limits: WatchLimits {
+                finish_timeout: SignedDuration::from_mins(3),
+                stall_after: None,
+            },
+            unreachable_after: None,
+            deliver: false,
+        };
+        let watching = watch::start(Arc::clone(&fleet), store.clone(), settings, wishes, stop.clone());
+        let watching = watching.await.unwrap();
+        let ledger = Ledger {
+            store: store.clone(),
+            tracking: tracking.clone(),
+        };
+        let gateway = Gateway::new(fleet, GatewaySettings::default(), Some(ledger), stop.clone());
+        Self {
+            house: House { gateway, stop },
+            store,
+            tracking,
+            watching,
+        }
+    }
+
+    /// Over the machine `mac`.
+    pub async fn over(folder: &Path, simulator: &Simulator) -> Self {
+        Self::start(folder, vec![(settings("mac", &simulator.url()), rules(&["*"]))]).await
+    }
+
+    /// Ends it in order.
+    pub async fn end(self) {
+        self.house.stop.cancel();
+        self.house.gateway.settled().await;
+        self.watching.await.unwrap();
+        self.store.close().await;
+    }
+
+    /// The threads that are watched.
+    pub async fn watched(&self) -> Vec<WatchedThread> {
+        let (to, answer) = oneshot::channel();
+        self.tracking.wish(Wish::List { to }).await;
+        answer.await.unwrap()
+    }
+
+    /// Every event that is kept, oldest first.
+    pub async fn events(&self) -> Vec<Event> {
+        self.store
+            .events_after(0, 1_000, &EventFilter::default())
+            .await
+            .unwrap()
+            .events
+    }
+
+    /// Waits until so many events are kept.
+    pub async fn until_events(&self, count: usize) -> Vec<Event> {
+        let mut changes = self.store.changes();
+        let look = async {
+            loop {
+                let events = self.events().await;
+                if events.len() >= count {
+                    return events;
+                }
+                changes.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.expect("the events come")
+    }
+}
+
 /// A gateway over these machines.
 pub fn house_of(machines: Vec<(MachineSettings, Rules)>, gateway: GatewaySettings) -> House {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let stop = CancellationToken::new();
     let fleet = Fleet::start(machines, &stop);
     House {
-        gateway: Gateway::new(fleet, gateway, stop.clone()),
+        gateway: Gateway::new(fleet, gateway, None, stop.clone()),
         stop,
     }
 }

@@ -125,7 +125,12 @@ trial_tool!(TrialRead, "trial_read", Effect::Reads);
 trial_tool!(TrialChange, "trial_change", Effect::Changes);
 
 pub fn gateway(stop: &CancellationToken) -> Arc<Gateway> {
-    Gateway::new(Fleet::start(vec![], stop), GatewaySettings::default(), stop.clone())
+    Gateway::new(
+        Fleet::start(vec![], stop),
+        GatewaySettings::default(),
+        None,
+        stop.clone(),
+    )
 }
 
 pub fn server(stop: &CancellationToken) -> Server {
@@ -158,7 +163,7 @@ pub async fn start_over(simulator: &Simulator, settings: HttpSettings) -> Runnin
     };
     let (stop, machines) = (CancellationToken::new(), CancellationToken::new());
     let fleet = Fleet::start(vec![(machine, rules)], &machines);
-    let gateway = Gateway::new(fleet, GatewaySettings::default(), stop.clone());
+    let gateway = Gateway::new(fleet, GatewaySettings::default(), None, stop.clone());
     serve(Server::new(gateway), settings, stop, machines).await
 }
 

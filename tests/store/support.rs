@@ -90,6 +90,7 @@ pub fn tracked(thread: &str) -> Tracked {
                 at: at(6),
                 settled: false,
             }],
+            unreachable: false,
         },
     }
 }
