@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use t3code_mcp::gateway::{Caller, DispatchArgs, ErrorCode, WhenBusy};
+use t3code_mcp::simulator::RunStatus;
 use t3code_mcp::store::{AnswerFate, Outcome, ReceiptKind};
 use tempfile::tempdir;
 
@@ -52,7 +53,6 @@ async fn other_arguments_are_refused_after_a_restart_while_the_machine_is_away()
     house.end().await;
 }
 
-/// Lets the next command hang, and gives what is on disk once it was received.
 #[tokio::test]
 async fn what_is_sent_is_on_disk_before_it_is_sent() {
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
@@ -72,8 +72,8 @@ async fn what_is_sent_is_on_disk_before_it_is_sent() {
     for (args, kind) in calls {
         let id = args.request_id.clone().unwrap();
         let received = simulator.received().len();
-        // T3 takes it and says nothing.
-        simulator.faults().lose_next_answer(false);
+        // T3 takes it and says nothing for a while.
+        simulator.faults().delay(Duration::from_millis(500));
         let gateway = std::sync::Arc::clone(&house.gateway);
         let call = tokio::spawn(async move { gateway.dispatch(&caller(), args).await });
         eventually("the command is sent", || simulator.received().len() > received).await;
@@ -92,6 +92,7 @@ async fn what_is_sent_is_on_disk_before_it_is_sent() {
         );
         assert_eq!(kept.intent.baseline.is_some(), kind == ReceiptKind::Continue);
         assert!(kept.intent.environment.is_some() && kept.intent.protocol > 0 && kept.intent.watch.on);
+        simulator.faults().delay(Duration::ZERO);
         call.await.unwrap().unwrap();
         let kept = house.store.receipt("tester", &id).await.unwrap().unwrap();
         assert!(
@@ -240,7 +241,7 @@ async fn a_run_that_ended_while_the_gateway_was_away_is_told_once() {
     let started = house.dispatch(with_id("r", "sleep 1")).await.unwrap();
     house.end().await;
     eventually("the run ends", || {
-        simulator.runs().iter().all(|run| run.status == "completed")
+        simulator.runs().iter().all(|run| run.status == RunStatus::Completed)
     })
     .await;
     for _ in 0..2 {
