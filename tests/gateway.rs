@@ -19,5 +19,7 @@ mod retries;
 mod several;
 #[path = "gateway/support.rs"]
 mod support;
+#[path = "gateway/told.rs"]
+mod told;
 #[path = "gateway/waiting.rs"]
 mod waiting;

@@ -14,6 +14,7 @@ mod delivery;
 mod dispatch;
 mod error;
 mod event;
+mod events;
 mod faults;
 mod ids;
 mod interrupt;
@@ -39,6 +40,7 @@ mod verdict;
 mod view;
 mod wait;
 mod waiting;
+mod watches;
 mod words;
 
 use std::sync::{Arc, Mutex};
@@ -58,6 +60,7 @@ pub use delivery::{Delivered, Delivery};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
+pub use events::{EventsAnswer, EventsArgs};
 pub use interrupt::{InterruptAnswer, InterruptArgs};
 pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
@@ -66,6 +69,7 @@ pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use thread::ThreadArgs;
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
+pub use watches::{WatchAnswer, WatchArgs, WatchView};
 pub use words::*;
 
 /// What the operator may set.

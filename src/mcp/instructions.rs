@@ -8,7 +8,8 @@ Flow: t3_machines -> t3_projects -> t3_dispatch (returns at once) -> t3_wait for
 - t3_wait returns when the run has ended, or when it asks something. `still_running: true` is no failure: the work goes on; call t3_wait again \
 with the same thread_id. Never dispatch the same work again because a wait ran out.
 - Where the answer of t3_dispatch says `watch: true` and your host delivers T3 events to you, end your turn: the event wakes you. Notifications of \
-this server wake nobody, so without such events call t3_wait; do not poll t3_thread.
+this server wake nobody, so without such events call t3_wait, or t3_events with `wait` for everything at once; do not poll t3_thread. t3_watch has \
+events of other threads reported too.
 - `pending` in an answer: the run waits for you. Answer with t3_answer (answers for a question, decision for an approval). What is not \
 `answerable` must be answered in T3 itself: tell the user.
 

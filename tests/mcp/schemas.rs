@@ -89,7 +89,9 @@ async fn every_tool_has_a_title_annotations_and_a_short_description() {
             "t3_wait",
             "t3_thread",
             "t3_answer",
-            "t3_interrupt"
+            "t3_interrupt",
+            "t3_watch",
+            "t3_events"
         ]
     );
     for tool in &tools {

@@ -106,6 +106,7 @@ async fn a_later_attempt_opens_a_settled_receipt_again() {
     assert_eq!(open(store.open_receipts().await.unwrap()), ["r2"]);
     assert_eq!(kept(&store, "r1").await.outcome, Outcome::Nothing);
     let next = ReceiptUpdate {
+        opened: None,
         attempt: Some(1),
         sent: true,
         step: Some("message".to_owned()),

@@ -36,7 +36,7 @@ impl Tool for Dispatch {
             format!("Dispatched on {machine}: {state}.")
         };
         let next = if answer.watch {
-            "An event will report the end: if your host delivers T3 events, end your turn; else call t3_wait."
+            "An event reports the end, and every question: end your turn if your host delivers T3 events; else call t3_wait (or t3_events)."
         } else {
             "No event will report the end: call t3_wait."
         };

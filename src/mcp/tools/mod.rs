@@ -2,19 +2,23 @@
 
 mod answer;
 mod dispatch;
+mod events;
 mod interrupt;
 mod machines;
 mod projects;
 mod thread;
 mod wait;
+mod watch;
 
 pub use answer::Answer;
 pub use dispatch::Dispatch;
+pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
 pub use projects::Projects;
 pub use thread::Thread;
 pub use wait::Wait;
+pub use watch::Watch;
 
 use super::tool::Route;
 
@@ -28,6 +32,8 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Thread>(),
         Route::of::<Answer>(),
         Route::of::<Interrupt>(),
+        Route::of::<Watch>(),
+        Route::of::<Events>(),
     ]
 }
 
