@@ -5,6 +5,8 @@
 mod asking;
 #[path = "cli/help.rs"]
 mod help;
+#[path = "cli/killed.rs"]
+mod killed;
 #[path = "cli/readme.rs"]
 mod readme;
 #[path = "cli/serve.rs"]

@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 
 use crate::support::{Machine, Place, Running};
 
-struct Client {
-    serve: Running,
+/// An MCP client and the server that it started.
+pub struct Client {
+    pub serve: Running,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Client {
-    fn start(place: &Place) -> Self {
+    pub fn start(place: &Place) -> Self {
         let config = place.path("cwd/t3code.toml");
         let mut command = place.command(&["serve", "--stdio", "--config", config.to_str().unwrap()]);
         command.env("T3_TOKEN", "any").stdin(Stdio::piped());
@@ -37,7 +38,7 @@ impl Client {
     }
 
     /// Sends a call with a progress token.
-    fn call(&mut self, id: u64, tool: &str, arguments: &Value) {
+    pub fn call(&mut self, id: u64, tool: &str, arguments: &Value) {
         let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": id}});
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
     }
@@ -59,7 +60,7 @@ impl Client {
         self.next(|message| message["id"] == id)["result"].clone()
     }
 
-    fn done(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
+    pub fn done(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
         self.call(id, tool, arguments);
         let answer = self.answer(id);
         assert_ne!(answer["isError"], true, "{answer}");
