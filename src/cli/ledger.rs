@@ -1,6 +1,7 @@
 //! The ledger of a process that serves: opened before the first call is answered, closed after the last one ended.
 //!
-//! It starts the watch over what the ledger has, and gives the gateway its way to both.
+//! One process keeps the ledger of a state directory: it starts the watch over what the ledger has, sends its events to the hook, and gives
+//! the gateway its way to both. Another process on the same directory serves without.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,17 +13,14 @@ use tokio_util::sync::CancellationToken;
 use super::Failure;
 use crate::config::Config;
 use crate::config::state::StateDir;
+use crate::delivery::{self, Delivery, HookSettings};
 use crate::fleet::Fleet;
 use crate::gateway::Ledger;
 use crate::gateway::tracking::Tracking;
 use crate::lifecycle::Limits;
-use crate::store::{LEDGER_FILE, Store};
+use crate::store::{LEDGER_FILE, OWNER_FILE, Ownership, Store};
 use crate::watch::{self, WatchSettings};
 
-/// A watched run that does not move for so long is told as stalled.
-const STALL_AFTER: SignedDuration = SignedDuration::from_mins(30);
-/// A machine with watched open runs that is away for so long is told as unreachable.
-const UNREACHABLE_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// How long the watch may take to keep what happened last.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
@@ -30,12 +28,27 @@ const END_WITHIN: Duration = Duration::from_secs(3);
 pub(super) struct OpenLedger {
     ledger: Ledger,
     watching: JoinHandle<()>,
+    delivery: Option<Delivery>,
     stop: CancellationToken,
+    /// To the last: who comes after us opens what we have closed.
+    _ownership: Ownership,
 }
 
-/// Opens the ledger in the state directory and starts to watch.
-pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<OpenLedger, Failure> {
+/// Opens the ledger in the state directory, starts to watch and to deliver; none where another process keeps it.
+pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<Option<OpenLedger>, Failure> {
     let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
+    let owner_file = state.path().join(OWNER_FILE);
+    let taken = Ownership::take(state.path());
+    let taken =
+        taken.map_err(|error| Failure::said(format_args!("{} cannot be locked ({error})", owner_file.display())));
+    let Some(ownership) = taken? else {
+        tracing::warn!(
+            state = %state.path().display(),
+            "another process keeps the ledger of this state directory: what is dispatched here has no events. Give each its own --state-dir, or \
+             connect to the one that serves"
+        );
+        return Ok(None);
+    };
     let store = Store::open(&state.path().join(LEDGER_FILE))
         .await
         .map_err(Failure::said)?;
@@ -57,21 +70,31 @@ pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<OpenLedg
     let settings = WatchSettings {
         limits: Limits {
             finish_timeout: SignedDuration::try_from(config.watch.finish_timeout).map_err(Failure::said)?,
-            stall_after: Some(STALL_AFTER),
+            stall_after: signed(config.watch.stall_after)?,
         },
-        unreachable_after: Some(UNREACHABLE_AFTER),
-        deliver: false,
+        unreachable_after: signed(config.watch.unreachable_after)?,
+        deliver: config.hook.is_some(),
     };
     let stop = CancellationToken::new();
     let watching = watch::start(Arc::clone(fleet), store.clone(), settings, wishes, stop.clone())
         .await
         .map_err(Failure::said)?;
-    // delivery starts here
-    Ok(OpenLedger {
+    let hook = config.hook.as_ref().map(HookSettings::from_config);
+    let delivery = hook.map(|hook| delivery::start(store.clone(), &hook, stop.clone()));
+    Ok(Some(OpenLedger {
         ledger: Ledger { store, tracking },
         watching,
+        delivery: delivery.transpose().map_err(Failure::said)?,
         stop,
-    })
+        _ownership: ownership,
+    }))
+}
+
+fn signed(duration: Option<Duration>) -> Result<Option<SignedDuration>, Failure> {
+    duration
+        .map(SignedDuration::try_from)
+        .transpose()
+        .map_err(Failure::said)
 }
 
 impl OpenLedger {
@@ -85,6 +108,9 @@ impl OpenLedger {
         self.stop.cancel();
         if tokio::time::timeout(END_WITHIN, self.watching).await.is_err() {
             tracing::warn!("the watch did not end in time; T3 still knows what happened");
+        }
+        if let Some(delivery) = self.delivery {
+            delivery.stopped().await;
         }
         self.ledger.store.close().await;
     }

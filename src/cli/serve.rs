@@ -98,7 +98,7 @@ fn default_bearer(config: &Config, flags: &str) -> Result<Option<DefaultBearer>,
 
 /// What a server stands on, to be ended after it.
 struct Ground {
-    ledger: OpenLedger,
+    ledger: Option<OpenLedger>,
     /// The machines' own stop: what is being sent when the server is told to stop needs them to the last.
     _machines: DropGuard,
 }
@@ -109,7 +109,12 @@ async fn server(config: &Config, stop: &CancellationToken) -> Result<(Server, Gr
     let guard = machines.clone().drop_guard();
     let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
     let ledger = ledger::open(config, &fleet).await?;
-    let gateway = Gateway::new(fleet, gateway_settings(config), Some(ledger.handle()), stop.clone());
+    let gateway = Gateway::new(
+        fleet,
+        gateway_settings(config),
+        ledger.as_ref().map(OpenLedger::handle),
+        stop.clone(),
+    );
     let server = Server::new(gateway).with_origin(config.origin.clone());
     let ground = Ground {
         ledger,
@@ -139,7 +144,9 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
             Ok(())
         }
     };
-    ground.ledger.close().await;
+    if let Some(ledger) = ground.ledger {
+        ledger.close().await;
+    }
     tracing::info!("stopped");
     ended
 }
@@ -168,7 +175,9 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
             Ok(())
         }
     };
-    ground.ledger.close().await;
+    if let Some(ledger) = ground.ledger {
+        ledger.close().await;
+    }
     ended
 }
 
