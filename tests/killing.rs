@@ -4,8 +4,9 @@
 //! `KILLS` says how often (default 12), `SEED` makes a run come again as far as the clock allows; both are printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+// What the tests of the command line start it with; only a part of it is needed here.
 #[path = "cli/support.rs"]
-#[allow(dead_code, unused_macros, unused_imports)]
+#[allow(dead_code, unreachable_pub, unused_macros, unused_imports)]
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +73,9 @@ fn serve(place: &Place) -> (Running, SocketAddr) {
     let mut command = place.command(&["serve", "--port", "0"]);
     command.env("T3_TOKEN", "any").env("T3CODE_MCP_TOKEN", TOKEN);
     let mut running = Running::start(command);
-    let address = running.address();
+    let line = running.until("listens on http://");
+    let (_, place) = line.split_once("http://").unwrap();
+    let address = place.trim().trim_end_matches("/mcp").parse().unwrap();
     (running, address)
 }
 
@@ -127,7 +130,8 @@ fn a_gateway_that_is_killed_again_and_again_loses_and_doubles_nothing() {
         machine.simulator.url(),
         receiver.address
     ));
-    // The crate's own TLS provider is not installed in this process, and nothing here needs one.
+    // Nothing here needs it, but no client is built without one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = receiver.runtime.block_on(async { reqwest::Client::builder().build() });
     let client = client.unwrap();
 
