@@ -1,32 +1,48 @@
 //! `demo`: the whole way in one process - a simulated T3, the gateway over HTTP, and an MCP client that dispatches a thread, watches it,
-//! answers its question and reads the result. Everything goes over real sockets, as it would between three computers.
+//! answers its question and reads the result, while a receiver is told of both by events. Everything goes over real sockets, as it would
+//! between four computers.
 
 mod client;
+mod receiver;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::ledger::{self, OpenLedger};
 use super::{Failure, output, runtime};
 use crate::config::DEFAULT_CLIENT;
 use crate::fleet::{Fleet, Patterns, Rules};
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::http::{self, Access, HttpSettings};
+use crate::lifecycle::Limits;
 use crate::machine::MachineSettings;
 use crate::mcp::{Client, Server};
 use crate::protocol::Untrusted;
 use crate::simulator::{Simulator, SimulatorOptions};
+use crate::watch::WatchSettings;
 use client::DemoClient;
+use receiver::{Receiver, Scratch};
 
 /// The demo takes seconds; if it takes longer, something is wrong.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
 /// What a machine may send in one frame.
 const FRAME_LIMIT: usize = 64 * 1024 * 1024;
+/// What is watched: nothing in a demo stands still.
+const WATCH: WatchSettings = WatchSettings {
+    limits: Limits {
+        finish_timeout: SignedDuration::from_mins(3),
+        stall_after: None,
+    },
+    unreachable_after: None,
+    deliver: true,
+};
 /// The machine's name.
 const MACHINE: &str = "simulated";
 
@@ -69,15 +85,23 @@ async fn demo() -> Result<(), Failure> {
     let url = format!("http://{}{}", listener.local_addr().map_err(Failure::said)?, http::PATH);
     // As when serving, the machine outlives the last call.
     let machines = CancellationToken::new();
-    let server = Server::new(gateway(&simulator, &token, &machines, &stop)?);
+    let fleet = fleet(&simulator, &token, &machines)?;
+    let (scratch, mut receiver) = (Scratch::new(), Receiver::start().await?);
+    step("a receiver of hook events", receiver.hook.url.as_str());
+    let ledger = ledger::open_at(scratch.path(), &fleet, WATCH, Some(&receiver.hook)).await?;
+    let handle = ledger.as_ref().map(OpenLedger::handle);
+    let server = Server::new(Gateway::new(fleet, GatewaySettings::default(), handle, stop.clone()));
     let serving = tokio::spawn(http::serve(listener, server, settings(&bearer), stop.clone()));
     step("the gateway, for MCP clients", &url);
 
     let client = DemoClient::connect(&url, &bearer).await?;
-    let played = play(&client).await;
+    let played = play(&client, &mut receiver).await;
     client.close().await;
     stop.cancel();
     let ended = serving.await.map_err(Failure::said)?;
+    if let Some(ledger) = ledger {
+        ledger.close().await;
+    }
     machines.cancel();
     simulator.stop().await;
     played?;
@@ -86,12 +110,11 @@ async fn demo() -> Result<(), Failure> {
     Ok(())
 }
 
-fn gateway(
+fn fleet(
     simulator: &Simulator,
     token: &SecretString,
     machines: &CancellationToken,
-    stop: &CancellationToken,
-) -> Result<std::sync::Arc<Gateway>, Failure> {
+) -> Result<std::sync::Arc<Fleet>, Failure> {
     let machine = MachineSettings {
         name: MACHINE.to_owned(),
         url: simulator.url().parse().map_err(Failure::said)?,
@@ -103,8 +126,7 @@ fn gateway(
         projects: Patterns::new(["*"]).map_err(Failure::said)?,
         ..Rules::default()
     };
-    let fleet = Fleet::start(vec![(machine, rules)], machines);
-    Ok(Gateway::new(fleet, GatewaySettings::default(), None, stop.clone()))
+    Ok(Fleet::start(vec![(machine, rules)], machines))
 }
 
 fn settings(bearer: &SecretString) -> HttpSettings {
@@ -116,7 +138,7 @@ fn settings(bearer: &SecretString) -> HttpSettings {
 }
 
 /// What an agent does with the tools.
-async fn play(client: &DemoClient) -> Result<(), Failure> {
+async fn play(client: &DemoClient, receiver: &mut Receiver) -> Result<(), Failure> {
     say(&format!("{} lists {} tools", client.server(), client.tools().await?));
     let projects = client.call("t3_projects", &json!({})).await?;
     let project = text(&projects, "/projects/0/title")?;
@@ -150,6 +172,7 @@ async fn play(client: &DemoClient) -> Result<(), Failure> {
             "the simulated agent did not ask its question; that is a fault of this program",
         ));
     }
+    tell(&receiver.next().await?)?;
     let answers = answers(&view)?;
     client
         .call("t3_answer", &json!({"thread_id": thread, "answers": answers}))
@@ -168,6 +191,7 @@ async fn play(client: &DemoClient) -> Result<(), Failure> {
             "the simulated agent did not complete its run; that is a fault of this program",
         ));
     }
+    tell(&receiver.next().await?)?;
     view = client.call("t3_thread", &json!({"thread_id": thread})).await?;
     let last = view
         .pointer("/messages")
@@ -181,6 +205,15 @@ async fn play(client: &DemoClient) -> Result<(), Failure> {
     {
         say(&format!("    | {line}"));
     }
+    Ok(())
+}
+
+/// What the receiver got.
+fn tell(event: &Value) -> Result<(), Failure> {
+    step(
+        "the receiver",
+        &format!("{} of {:?}", text(event, "/event")?, text(event, "/title")?),
+    );
     Ok(())
 }
 

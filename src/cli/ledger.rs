@@ -3,6 +3,7 @@
 //! One process keeps the ledger of a state directory: it starts the watch over what the ledger has, sends its events to the hook, and gives
 //! the gateway its way to both. Another process on the same directory serves without.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +35,28 @@ pub(super) struct OpenLedger {
     _ownership: Ownership,
 }
 
-/// Opens the ledger in the state directory, starts to watch and to deliver; none where another process keeps it.
+/// Opens the ledger that the config names.
 pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<Option<OpenLedger>, Failure> {
-    let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
+    let settings = WatchSettings {
+        limits: Limits {
+            finish_timeout: SignedDuration::try_from(config.watch.finish_timeout).map_err(Failure::said)?,
+            stall_after: signed(config.watch.stall_after)?,
+        },
+        unreachable_after: signed(config.watch.unreachable_after)?,
+        deliver: config.hook.is_some(),
+    };
+    let hook = config.hook.as_ref().map(HookSettings::from_config);
+    open_at(&config.state_dir, fleet, settings, hook.as_ref()).await
+}
+
+/// Opens the ledger in a state directory, starts to watch and to deliver; none where another process keeps it.
+pub(super) async fn open_at(
+    state: &Path,
+    fleet: &Arc<Fleet>,
+    settings: WatchSettings,
+    hook: Option<&HookSettings>,
+) -> Result<Option<OpenLedger>, Failure> {
+    let state = StateDir::open(state).map_err(Failure::said)?;
     let owner_file = state.path().join(OWNER_FILE);
     let taken = Ownership::take(state.path());
     let taken =
@@ -67,20 +87,11 @@ pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<Option<O
         );
     }
     let (tracking, wishes) = Tracking::new();
-    let settings = WatchSettings {
-        limits: Limits {
-            finish_timeout: SignedDuration::try_from(config.watch.finish_timeout).map_err(Failure::said)?,
-            stall_after: signed(config.watch.stall_after)?,
-        },
-        unreachable_after: signed(config.watch.unreachable_after)?,
-        deliver: config.hook.is_some(),
-    };
     let stop = CancellationToken::new();
     let watching = watch::start(Arc::clone(fleet), store.clone(), settings, wishes, stop.clone())
         .await
         .map_err(Failure::said)?;
-    let hook = config.hook.as_ref().map(HookSettings::from_config);
-    let delivery = hook.map(|hook| delivery::start(store.clone(), &hook, stop.clone()));
+    let delivery = hook.map(|hook| delivery::start(store.clone(), hook, stop.clone()));
     Ok(Some(OpenLedger {
         ledger: Ledger { store, tracking },
         watching,
