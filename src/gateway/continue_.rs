@@ -13,7 +13,6 @@ use crate::gateway::receipts::Outcome;
 use crate::gateway::running::waits_behind;
 use crate::gateway::standing::Standing;
 use crate::gateway::tracking::Fate;
-use crate::gateway::waiting::key;
 use crate::gateway::words::WhenBusy;
 use crate::gateway::{Caller, Gateway, ids, modes};
 use crate::lifecycle::{RunState, ThreadState};
@@ -76,10 +75,7 @@ impl Gateway {
         }
         let mut changes = self.may_continue(caller, args, &found, &thread).await?;
         // Asked before the message is sent: then it is the thread's latest.
-        let origin = match self.memory.origin(&key(&found)) {
-            Some(origin) => origin,
-            None => self.kept_origin(found.member.name(), &found.id).await,
-        };
+        let origin = self.origin_before(&found).await;
         self.send(caller, args, &found, &thread, &changes, work).await?;
         if args.when_busy.unwrap_or_default() == WhenBusy::Reject {
             self.take_off_the_queue(&found, work).await?;

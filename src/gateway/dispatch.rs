@@ -137,19 +137,27 @@ impl Gateway {
         } else {
             None
         };
+        let mut recalled = None;
+        let mut asked = self.ledger.is_none();
         loop {
-            let undecided = self.receipts().undecided(&call, Instant::now());
-            let Some(delivery) = undecided else { break };
-            delivery.known().await;
+            let undecided = {
+                let mut receipts = self.receipts();
+                let undecided = receipts.undecided(&call, Instant::now());
+                if undecided.is_none() && (asked || receipts.knows(&call, Instant::now())) {
+                    drop(turn);
+                    return receipts
+                        .claim(&call, Instant::now(), recalled, fresh_request)
+                        .map_err(|_| other_arguments(args));
+                }
+                undecided
+            };
+            if let Some(delivery) = undecided {
+                delivery.known().await;
+            } else {
+                recalled = self.recall(&call).await?;
+                asked = true;
+            }
         }
-        let in_memory = self.receipts().knows(&call, Instant::now());
-        let recalled = if in_memory { None } else { self.recall(&call).await? };
-        let claimed = self
-            .receipts()
-            .claim(&call, Instant::now(), recalled, fresh_request)
-            .map_err(|_| other_arguments(args));
-        drop(turn);
-        claimed
     }
 
     async fn dispatch_by(

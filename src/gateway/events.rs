@@ -288,11 +288,10 @@ impl Query<'_> {
         let title = body.get("project").and_then(Value::as_str);
         match (project, title) {
             (Some(project), _) if member.shows(limits, &project) => Sight::Shown,
-            (Some(_), _) => Sight::Hidden,
             // The machine has not shown it yet, or does not any more: of its project only the title is known.
             (None, Some(title)) if shows_title(&member, limits, title) => Sight::Shown,
             (None, Some(_)) if member.machine.projects().is_empty() => Sight::Unknown,
-            (None, Some(_) | None) => Sight::Hidden,
+            (Some(_), _) | (None, Some(_) | None) => Sight::Hidden,
         }
     }
 }

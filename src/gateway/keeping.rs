@@ -12,12 +12,14 @@ use crate::fleet::Found;
 use crate::gateway::delivery::{Delivered, Delivery};
 use crate::gateway::dispatch::{DispatchArgs, Work, other_arguments};
 use crate::gateway::error::{ErrorCode, ToolError};
+use crate::gateway::memory::Origin;
 use crate::gateway::receipts::{Call, IMPLICIT_WINDOW, Kept, Outcome, Progress, Receipt};
 use crate::gateway::tracking::{Fate, Tracking, Wish};
+use crate::gateway::waiting::key;
 use crate::gateway::{Caller, Gateway, text};
 use crate::lifecycle::{Baseline, Watch};
 use crate::machine::Thread;
-use crate::protocol::{EnvironmentId, ThreadId};
+use crate::protocol::EnvironmentId;
 use crate::store::{self, AnswerFate, Claimed, NewReceipt, ReceiptKind, ReceiptUpdate, Store, StoreError};
 
 /// Where receipts are kept, and who keeps an eye on their threads.
@@ -80,13 +82,12 @@ impl Gateway {
     pub(super) async fn recall(&self, call: &Call<'_>) -> Result<Option<Receipt>, ToolError> {
         let Some(ledger) = &self.ledger else { return Ok(None) };
         let now = Timestamp::now();
-        let found = match call.request_id {
-            Some(id) => ledger.store.receipt(call.client, id).await,
-            None => {
-                let window = SignedDuration::try_from(IMPLICIT_WINDOW).unwrap_or(SignedDuration::ZERO);
-                let since = now.saturating_sub(window).unwrap_or(now);
-                ledger.store.lost_receipt(call.client, &call.hash, since).await
-            }
+        let found = if let Some(id) = call.request_id {
+            ledger.store.receipt(call.client, id).await
+        } else {
+            let window = SignedDuration::try_from(IMPLICIT_WINDOW).unwrap_or(SignedDuration::ZERO);
+            let since = now.saturating_sub(window).unwrap_or(now);
+            ledger.store.lost_receipt(call.client, &call.hash, since).await
         };
         let found = found.map_err(|error| not_kept(&error))?;
         Ok(found.map(|found| {
@@ -225,10 +226,13 @@ impl Gateway {
         self.ledger.is_some() && args.watch != Some(false)
     }
 
-    /// The conversation that a thread belonged to before this call, where only the ledger remembers.
-    pub(super) async fn kept_origin(&self, machine: &str, thread: &ThreadId) -> Option<String> {
+    /// The conversation that a thread belongs to before this call, as far as anybody remembers.
+    pub(super) async fn origin_before(&self, found: &Found) -> Option<String> {
+        if let Some(Origin(origin)) = self.memory.origin(&key(found)) {
+            return origin;
+        }
         let ledger = self.ledger.as_ref()?;
-        match ledger.store.origin_of(machine, thread).await {
+        match ledger.store.origin_of(found.member.name(), &found.id).await {
             Ok(origin) => origin,
             Err(error) => {
                 tracing::warn!(%error, "the conversation that a thread belonged to could not be looked up");

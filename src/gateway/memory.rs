@@ -22,13 +22,17 @@ pub(super) struct Dispatched {
     pub(super) told: bool,
 }
 
+/// The conversation that a run came from, if it came from one.
+#[derive(Clone, Debug)]
+pub(super) struct Origin(pub(super) Option<String>);
+
 #[derive(Debug)]
 pub(super) struct Memory(Mutex<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     dispatched: Bounded<(String, ThreadKey), Dispatched>,
-    origins: Bounded<ThreadKey, Option<String>>,
+    origins: Bounded<ThreadKey, Origin>,
     finishing: Bounded<(String, RunId), Instant>,
     places: Bounded<ThreadId, (String, ProjectId)>,
 }
@@ -52,7 +56,7 @@ impl Memory {
     }
 
     /// The conversation that the thread's latest run belongs to, if that is remembered.
-    pub(super) fn origin(&self, thread: &ThreadKey) -> Option<Option<String>> {
+    pub(super) fn origin(&self, thread: &ThreadKey) -> Option<Origin> {
         self.inner().origins.get(thread).cloned()
     }
 
@@ -61,7 +65,7 @@ impl Memory {
         let mut inner = self.inner();
         inner
             .origins
-            .insert(thread.clone(), origin.map(str::to_owned), |_| true);
+            .insert(thread.clone(), Origin(origin.map(str::to_owned)), |_| true);
         let dispatched = Dispatched { message, told: false };
         inner
             .dispatched

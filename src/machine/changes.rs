@@ -118,13 +118,13 @@ mod tests {
         assert_eq!(changes.next().now_or_never(), None);
         feed.note([&id("a"), &id("b")], false);
         feed.note([&id("a")], true);
-        let changed = changes.next().now_or_never();
+        let news = changes.next().now_or_never();
         let expected = Changed {
             everything: false,
             projects: true,
             threads: HashSet::from([id("a"), id("b")]),
         };
-        assert_eq!(changed, Some(expected));
+        assert_eq!(news, Some(expected));
         assert_eq!(changes.next().now_or_never(), None);
     }
 

@@ -180,7 +180,7 @@ async fn commit(roster: &mut Roster, store: &Store, stop: &CancellationToken) ->
 
 impl Keeper {
     async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, stop: CancellationToken) {
-        let mut changes = self.member.machine.changes();
+        let mut feed = self.member.machine.changes();
         loop {
             if commit(&mut self.roster, &self.store, &stop).await {
                 self.answer_switches();
@@ -193,7 +193,7 @@ impl Keeper {
                     Some(wish) => self.handle_wish(wish),
                     None => break,
                 },
-                changed = changes.next() => self.handle_changed(&changed),
+                changed = feed.next() => self.handle_changed(&changed),
                 Some(read) = self.reads.join_next(), if !self.reads.is_empty() => self.handle_read(read),
                 () = until(wake) => self.roster.handle_time(Timestamp::now()),
             }

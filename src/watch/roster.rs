@@ -147,16 +147,15 @@ impl Roster {
             begin.handle_gap();
         }
         for id in self.ids() {
-            if let Some(entry) = self.threads.get_mut(&id) {
-                if let (Some(old), Some(new)) = (&entry.environment, environment)
-                    && old != new
-                {
-                    entry.tracker.handle_replaced(now);
-                    self.look_after(&id, None, now);
-                    if let Some(entry) = self.threads.get_mut(&id) {
-                        entry.environment = Some(new.clone());
-                        self.changed.insert(id.clone());
-                    }
+            if let Some(entry) = self.threads.get_mut(&id)
+                && let (Some(old), Some(new)) = (&entry.environment, environment)
+                && old != new
+            {
+                entry.tracker.handle_replaced(now);
+                self.look_after(&id, None, now);
+                if let Some(entry) = self.threads.get_mut(&id) {
+                    entry.environment = Some(new.clone());
+                    self.changed.insert(id.clone());
                 }
             }
             if let Some(entry) = self.threads.get_mut(&id) {
@@ -337,7 +336,7 @@ impl Roster {
             entry.tracker.set_watch(enabled, watch);
         } else if enabled {
             let begin = self.beginning.entry(id.clone()).or_default();
-            begin.environment = self.environment.clone();
+            begin.environment.clone_from(&self.environment);
             begin.switch(enabled, watch);
         } else if let Some(begin) = self.beginning.get_mut(id) {
             begin.switch(enabled, watch);
