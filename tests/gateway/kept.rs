@@ -257,3 +257,71 @@ async fn a_run_that_ended_while_the_gateway_was_away_is_told_once() {
         house.end().await;
     }
 }
+
+#[tokio::test]
+async fn the_late_word_of_a_call_that_was_repeated_undoes_no_answer() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let first = Caller {
+        delivery: t3code_mcp::gateway::Delivery::reported(),
+        ..caller()
+    };
+    house.gateway.dispatch(&first, prompt("say one")).await.unwrap();
+    first.delivery.away();
+    let again = house.dispatch(prompt("say one")).await.unwrap();
+    assert_eq!(again.existing, Some(true));
+    first.delivery.lost();
+    house.end().await;
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    assert_eq!(house.dispatch(prompt("say one")).await.unwrap().existing, None);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn what_a_request_id_started_is_followed_by_a_ledger_that_knows_nothing_of_it() {
+    let (simulator, lost, folder) = (simulator().await, tempdir().unwrap(), tempdir().unwrap());
+    let house = KeptHouse::over(lost.path(), &simulator).await;
+    let first = house.dispatch(with_id("r", "say one")).await.unwrap();
+    house.end().await;
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let found = house.dispatch(with_id("r", "say one")).await.unwrap();
+    assert_eq!(
+        (found.existing, found.watch, found.run_id),
+        (Some(true), true, first.run_id)
+    );
+    assert_eq!(house.until_events(1).await[0].kind, "completed");
+    assert!(house.store.receipt("tester", "r").await.unwrap().is_some());
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_t3_refused_is_followed_by_another_that_is_written_down_too() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let first = house.start("say one").await;
+    house.ended(&first.thread_id).await;
+    let send = |text: &str| DispatchArgs {
+        request_id: Some(text.to_owned()),
+        ..more(&first.thread_id, text, WhenBusy::Reject)
+    };
+    // T3 takes both, and queues one, which is taken off again.
+    let (a, b) = tokio::join!(house.dispatch(send("sleep 20")), house.dispatch(send("sleep 21")));
+    assert!(a.is_err() != b.is_err(), "one of them was taken off");
+    let refused = if a.is_err() { "sleep 20" } else { "sleep 21" };
+    let kept = house.store.receipt("tester", refused).await.unwrap().unwrap();
+    assert_eq!((kept.attempt, kept.outcome), (0, Outcome::Nothing));
+    house.end().await;
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    house.interrupt(&first.thread_id, None).await.unwrap();
+    let again = house.dispatch(send(refused)).await.unwrap();
+    assert_eq!(again.existing, None);
+    let next = house.store.receipt("tester", refused).await.unwrap().unwrap();
+    assert_eq!(next.attempt, 1);
+    assert_ne!(next.intent.message, kept.intent.message);
+    house.interrupt(&first.thread_id, None).await.unwrap();
+    // The first, the one that was in the way and the second attempt; nothing is told of the one that was taken off.
+    let events = house.until_events(3).await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["completed", "interrupted", "interrupted"]);
+    house.end().await;
+}

@@ -186,3 +186,26 @@ async fn a_receipt_is_forgotten_only_while_nothing_was_sent() {
     assert!(store.receipt("dispatcher", "unsent").await.unwrap().is_none());
     assert!(kept(&store, "sent").await.sent);
 }
+
+#[tokio::test]
+async fn a_receipt_that_was_opened_again_is_not_taken_for_the_one_before() {
+    let (_folder, store) = ledger().await;
+    store.claim_receipt(&receipt("r1")).await.unwrap();
+    let opened = |seconds| ReceiptUpdate {
+        opened: Some(at(seconds)),
+        ..ReceiptUpdate::default()
+    };
+    store.update_receipt("dispatcher", "r1", &opened(5)).await.unwrap();
+    let take = |seconds| Batch {
+        settled: vec![("dispatcher".to_owned(), "r1".to_owned(), opened(seconds))],
+        ..Batch::default()
+    };
+    store.commit(take(0)).await.unwrap();
+    assert_eq!(store.open_receipts().await.unwrap().len(), 1);
+    store.commit(take(5)).await.unwrap();
+    assert!(store.open_receipts().await.unwrap().is_empty());
+    assert_eq!(kept(&store, "r1").await.intent.created_at, at(5));
+    // And once more.
+    store.update_receipt("dispatcher", "r1", &opened(9)).await.unwrap();
+    assert_eq!(store.open_receipts().await.unwrap().len(), 1);
+}
