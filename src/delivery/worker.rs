@@ -75,9 +75,7 @@ impl Worker {
                 () = self.stop.cancelled() => break,
                 Some(ended) = attempts.join_next_with_id() => {
                     free(&mut lanes, &ended);
-                    while let Some(ended) = attempts.try_join_next_with_id() {
-                        free(&mut lanes, &ended);
-                    }
+                    free_ended(&mut lanes, &mut attempts);
                 }
                 _ = changes.changed(), if room => {}
                 () = time => {}
@@ -116,6 +114,8 @@ impl Worker {
             if claimed.is_empty() {
                 return Wait::Until(now.checked_add(LEDGER_PAUSE).unwrap_or(Timestamp::MAX));
             }
+            // Whoever made one due by writing its outcome down has ended by now.
+            free_ended(lanes, attempts);
             for due in claimed {
                 let lane = (due.machine.clone(), due.thread.clone());
                 // Its claim ran out and it is still under way: the clock jumped. The new claim runs out in turn.
@@ -145,6 +145,13 @@ fn pause(error: &StoreError, now: Timestamp) -> Wait {
     }
     tracing::error!(%error, "the ledger does not give what is to be sent; it is asked again in {} s", LEDGER_PAUSE.as_secs());
     Wait::Until(now.checked_add(LEDGER_PAUSE).unwrap_or(Timestamp::MAX))
+}
+
+/// Takes all attempts off that have ended.
+fn free_ended(lanes: &mut HashMap<Id, Lane>, attempts: &mut JoinSet<()>) {
+    while let Some(ended) = attempts.try_join_next_with_id() {
+        free(lanes, &ended);
+    }
 }
 
 /// Takes an attempt off that has ended.
