@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Mutex;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ use super::clock::Clock;
 use super::request::Receiver;
 use super::{body, schedule};
 use crate::protocol::{ThreadId, Untrusted};
-use crate::store::{Attempt, AttemptOutcome, Due, Store, StoreError};
+use crate::store::{Attempt, AttemptOutcome, DeliveryState, Due, Store, StoreError};
 
 /// So many attempts are made at once: a slow receiver does not hold up all threads, and a busy one is not flooded.
 pub const AT_ONCE: usize = 8;
@@ -36,7 +37,12 @@ pub(super) struct Worker {
 }
 
 /// What an attempt under way is of.
-type Lane = (String, ThreadId);
+struct Lane {
+    /// Its machine and thread.
+    thread: (String, ThreadId),
+    /// Held while it is sent.
+    turn: Arc<Mutex<()>>,
+}
 
 /// What is waited for.
 enum Wait {
@@ -114,21 +120,19 @@ impl Worker {
             if claimed.is_empty() {
                 return Wait::Until(now.checked_add(LEDGER_PAUSE).unwrap_or(Timestamp::MAX));
             }
-            // Whoever made one due by writing its outcome down has ended by now.
-            free_ended(lanes, attempts);
             for due in claimed {
-                let lane = (due.machine.clone(), due.thread.clone());
-                // Its claim ran out and it is still under way: the clock jumped. The new claim runs out in turn.
-                if lanes.values().any(|busy| *busy == lane) {
-                    continue;
-                }
+                let thread = (due.machine.clone(), due.thread.clone());
+                let turn = lanes.values().find(|lane| lane.thread == thread);
+                let turn = turn.map_or_else(Arc::default, |lane| Arc::clone(&lane.turn));
                 let attempt = Attempting {
+                    turn: Arc::clone(&turn),
+                    lease,
                     store: self.store.clone(),
                     receiver: Arc::clone(&self.receiver),
                     clock: Arc::clone(&self.clock),
                     due,
                 };
-                lanes.insert(attempts.spawn(attempt.run()).id(), lane);
+                lanes.insert(attempts.spawn(attempt.run()).id(), Lane { thread, turn });
             }
         }
     }
@@ -168,6 +172,9 @@ fn free(lanes: &mut HashMap<Id, Lane>, ended: &Result<(Id, ()), JoinError>) {
 
 /// One attempt.
 struct Attempting {
+    /// The ledger gives one of a thread at a time; here the one before may still be about to end, or its claim ran out because the clock jumped.
+    turn: Arc<Mutex<()>>,
+    lease: Timestamp,
     store: Store,
     receiver: Arc<Receiver>,
     clock: Arc<dyn Clock>,
@@ -176,6 +183,25 @@ struct Attempting {
 
 impl Attempting {
     async fn run(self) {
+        let turn = Arc::clone(&self.turn);
+        let Ok(_turn) = turn.try_lock() else {
+            let _turn = turn.lock().await;
+            if self.is_due_still().await {
+                self.send().await;
+            }
+            return;
+        };
+        self.send().await;
+    }
+
+    /// Nothing came of the attempt before that makes this one needless, and the claim holds.
+    async fn is_due_still(&self) -> bool {
+        let listed = self.store.delivery(&self.due.id).await.ok().flatten();
+        let delivery = listed.and_then(|listed| listed.delivery);
+        self.clock.now() < self.lease && delivery.is_some_and(|delivery| delivery.state == DeliveryState::Waiting)
+    }
+
+    async fn send(&self) {
         let body = body::of(&self.due);
         let sent = self
             .receiver
