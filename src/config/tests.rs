@@ -339,7 +339,7 @@ fn a_hook_is_read_with_everything_it_can_have() {
     let hook = config.hook.as_ref().unwrap();
     assert_eq!(hook.url.as_str(), "https://gateway.example/hooks?key=sesame");
     assert_eq!(hook.token.as_ref().unwrap().expose_secret(), "gateway-0123456789");
-    let secrets: Vec<_> = hook.secrets.iter().map(|secret| secret.expose_secret()).collect();
+    let secrets: Vec<_> = hook.secrets.iter().map(secrecy::ExposeSecret::expose_secret).collect();
     assert_eq!(secrets, [SECRET, "whsec_b2xkIG9sZCBvbGQgb2xkIG9sZCBvbGQgb2xk"]);
     assert!(hook.ca_file.as_ref().unwrap().ends_with("ca.pem"));
     assert_eq!(
@@ -422,6 +422,7 @@ fn no_secret_is_ever_shown() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a list of what can be wrong")]
 fn each_error_says_where_what_and_how_to_mend_it() {
     let file = |text: &str| Trial::new().config(text);
     let client = |rest: &str| with_machine(&format!("[[server.client]]\n{rest}")).variable("C", "client-0123456789");

@@ -1,10 +1,12 @@
 //! A thread that was there before anybody followed it: until it was read whole, nobody knows where its history ends.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 
 use super::entry::Entry;
 use crate::lifecycle::{Baseline, Dispatched, Limits, ReadFacts, ReadNeed, Tracker, Watch};
-use crate::protocol::{EnvironmentId, ThreadId};
+use crate::protocol::{EnvironmentId, MessageId, ThreadId};
 
 /// What is wanted of a thread that is not followed yet.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ impl Beginning {
         self.baseline = self.baseline.take().or(baseline);
     }
 
-    pub(super) fn settle(&mut self, message: &crate::protocol::MessageId, came_to_nothing: bool) {
+    pub(super) fn settle(&mut self, message: &MessageId, came_to_nothing: bool) {
         if came_to_nothing {
             self.dispatched.retain(|other| other.message != *message);
         } else if let Some(sent) = self.dispatched.iter_mut().find(|other| other.message == *message) {
@@ -70,6 +72,12 @@ impl Beginning {
         self.under_way = false;
     }
 
+    /// Messages whose fate nobody will tell.
+    fn orphans(&self) -> HashMap<MessageId, Option<Timestamp>> {
+        let unsettled = self.dispatched.iter().filter(|sent| self.orphaned && !sent.settled);
+        unsettled.map(|sent| (sent.message.clone(), None)).collect()
+    }
+
     /// A read came to nothing, or was not enough.
     pub(super) fn handle_failure(&mut self, again: Timestamp) {
         self.under_way = false;
@@ -98,7 +106,7 @@ impl Beginning {
         Ok(Entry {
             environment: self.environment.clone(),
             protocol: self.protocol,
-            orphaned: self.orphaned,
+            orphans: self.orphans(),
             ..Entry::new(tracker)
         })
     }

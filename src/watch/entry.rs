@@ -1,12 +1,17 @@
 //! One tracked thread with what the ledger keeps besides: where it lives, and how people call it.
 
-use jiff::Timestamp;
+use std::collections::{HashMap, HashSet};
+
+use jiff::{SignedDuration, Timestamp};
 
 use crate::gateway::{EventScene, event_body};
 use crate::lifecycle::{Told, Tracker};
 use crate::machine::{RuntimeMode, Thread};
-use crate::protocol::{EnvironmentId, ProjectId, RunId};
+use crate::protocol::{EnvironmentId, MessageId, ProjectId, RunId};
 use crate::store::{NewEvent, Tracked};
+
+/// How long a message whose sender is gone may be on its way.
+const NEVER_SENT_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// A thread that is followed.
 #[derive(Debug)]
@@ -19,8 +24,8 @@ pub(super) struct Entry {
     pub(super) protocol: u32,
     /// When its tracker wants to be told the time, as it stands in the roster's order.
     pub(super) due: Option<Timestamp>,
-    /// Messages whose fate nobody will tell any more: only a read shows it.
-    pub(super) orphaned: bool,
+    /// Messages whose fate nobody will tell any more, only a read can show; each with when a read lacked it first.
+    pub(super) orphans: HashMap<MessageId, Option<Timestamp>>,
 }
 
 /// What an event is made of besides the thread.
@@ -42,7 +47,38 @@ impl Entry {
             title: None,
             protocol: 0,
             due: None,
-            orphaned: false,
+            orphans: HashMap::new(),
+        }
+    }
+
+    /// Nobody will tell what became of a message, or somebody will after all.
+    pub(super) fn set_orphaned(&mut self, message: &MessageId, orphaned: bool) {
+        if orphaned {
+            self.orphans.entry(message.clone()).or_insert(None);
+        } else {
+            self.orphans.remove(message);
+        }
+    }
+
+    /// After a read: an orphan that T3 still does not show a while after a read lacked it first was never sent.
+    pub(super) fn settle_orphans(&mut self, now: Timestamp) {
+        let waiting = self.tracker.thread().dispatched.iter().filter(|sent| !sent.settled);
+        let waiting: HashSet<MessageId> = waiting.map(|sent| sent.message.clone()).collect();
+        self.orphans.retain(|message, _| waiting.contains(message));
+        let mut never_sent = Vec::new();
+        for (message, lacked_since) in &mut self.orphans {
+            let since = *lacked_since.get_or_insert(now);
+            if now.duration_since(since) >= NEVER_SENT_AFTER {
+                never_sent.push(message.clone());
+            }
+        }
+        for message in never_sent {
+            self.orphans.remove(&message);
+            self.tracker.settle(&message, true);
+        }
+        if !self.orphans.is_empty() {
+            // Asks again in a while.
+            self.tracker.handle_read_failed(now);
         }
     }
 

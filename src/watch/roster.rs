@@ -20,8 +20,6 @@ use crate::store::{Batch, NewReceipt, ReceiptKind, ReceiptUpdate, Tracked};
 const USER: &str = "user";
 /// How long after a read that came to nothing a thread that is not followed yet is read again.
 const BEGIN_AGAIN: SignedDuration = SignedDuration::from_secs(5);
-/// How long a machine has been back before a message that it does not show has come to nothing: what was on its way has arrived by then.
-const ORPHANS_SETTLE_AFTER: SignedDuration = SignedDuration::from_secs(15);
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug)]
@@ -123,13 +121,14 @@ impl Roster {
     /// The ledger has this thread.
     pub(super) fn load(&mut self, tracked: Tracked, now: Timestamp) {
         let id = tracked.thread.thread.clone();
+        let unsettled = tracked.thread.dispatched.iter().filter(|sent| !sent.settled);
         let entry = Entry {
+            orphans: unsettled.map(|sent| (sent.message.clone(), None)).collect(),
             environment: tracked.environment,
             project: tracked.project_id,
             project_title: tracked.project_title,
             title: tracked.title,
             protocol: tracked.protocol,
-            orphaned: true,
             ..Entry::new(Tracker::at(tracked.thread, self.settings.limits, now))
         };
         self.threads.insert(id.clone(), entry);
@@ -159,6 +158,7 @@ impl Roster {
                 }
             }
             if let Some(entry) = self.threads.get_mut(&id) {
+                entry.orphans.values_mut().for_each(|lacked_since| *lacked_since = None);
                 entry.tracker.handle_gap(since, now);
             }
             self.look_after(&id, None, now);
@@ -225,7 +225,10 @@ impl Roster {
                 Outcome::NotFound => entry.tracker.handle_not_found(now),
                 Outcome::Failed => entry.tracker.handle_read_failed(now),
             }
-            self.settle_orphans(id, outcome, now);
+            match outcome {
+                Outcome::Read(_) | Outcome::NotFound => entry.settle_orphans(now),
+                Outcome::Failed => {}
+            }
         }
         let thread = match outcome {
             Outcome::Read(thread) => Some(thread),
@@ -278,16 +281,16 @@ impl Roster {
         };
         let environment = receipt.environment.clone().or_else(|| self.environment.clone());
         if let Some(entry) = self.threads.get_mut(id) {
-            entry.orphaned &= orphaned;
+            entry.set_orphaned(&dispatched.message, orphaned);
             entry.tracker.dispatch(dispatched);
         } else if receipt.kind == ReceiptKind::Launch && !self.beginning.contains_key(id) {
             let tracker = Tracker::new_thread(id.clone(), vec![dispatched], self.settings.limits, now);
-            let entry = Entry {
+            let mut entry = Entry {
                 environment,
                 protocol: receipt.protocol,
-                orphaned,
                 ..Entry::new(tracker)
             };
+            entry.set_orphaned(&receipt.message, orphaned);
             self.threads.insert(id.clone(), entry);
         } else {
             let begin = self.beginning.entry(id.clone()).or_default();
@@ -314,9 +317,9 @@ impl Roster {
             Fate::Unknown => None,
         };
         if let Some(entry) = self.threads.get_mut(id) {
-            match nothing {
-                Some(nothing) => entry.tracker.settle(message, nothing),
-                None => entry.orphaned = true,
+            entry.set_orphaned(message, nothing.is_none());
+            if let Some(nothing) = nothing {
+                entry.tracker.settle(message, nothing);
             }
         } else if let Some(begin) = self.beginning.get_mut(id) {
             match nothing {
@@ -471,36 +474,6 @@ impl Roster {
             }
             Outcome::NotFound if !begin.waits_for_message() || begin.orphaned => self.stop_beginning(id),
             Outcome::NotFound | Outcome::Failed => begin.handle_failure(again),
-        }
-    }
-
-    /// Messages whose senders are gone: what a machine does not show a while after it is back was never sent.
-    fn settle_orphans(&mut self, id: &ThreadId, outcome: Outcome<'_>, now: Timestamp) {
-        let Some(entry) = self.threads.get_mut(id).filter(|entry| entry.orphaned) else {
-            return;
-        };
-        let whole = match outcome {
-            Outcome::Read(thread) => !thread.partial,
-            Outcome::NotFound => true,
-            Outcome::Failed => false,
-        };
-        let unsettled = entry.tracker.thread().dispatched.iter().filter(|sent| !sent.settled);
-        let unsettled: Vec<MessageId> = unsettled.map(|sent| sent.message.clone()).collect();
-        if unsettled.is_empty() {
-            entry.orphaned = false;
-            return;
-        }
-        let sure_from = self
-            .online_since
-            .and_then(|since| since.saturating_add(ORPHANS_SETTLE_AFTER).ok());
-        if whole && sure_from.is_some_and(|from| from <= now) {
-            for message in unsettled {
-                entry.tracker.settle(&message, true);
-            }
-            entry.orphaned = false;
-        } else {
-            // Asks again in a while.
-            entry.tracker.handle_read_failed(now);
         }
     }
 }

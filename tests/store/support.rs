@@ -69,7 +69,6 @@ pub fn tracked(thread: &str) -> Tracked {
         title: Some("A thread – with a ü".to_owned()),
         protocol: 2,
         thread: TrackedThread {
-            unreachable: false,
             thread: thread.to_owned().into(),
             latest: watch(),
             every: true,
