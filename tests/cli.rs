@@ -3,6 +3,8 @@
 
 #[path = "cli/asking.rs"]
 mod asking;
+#[path = "cli/events.rs"]
+mod events;
 #[path = "cli/help.rs"]
 mod help;
 #[path = "cli/killed.rs"]

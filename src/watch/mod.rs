@@ -1,6 +1,6 @@
 //! Carries what happens on the machines through the trackers into the ledger: state, events and deliveries in one transaction.
 //!
-//! One [`keeper`] a machine does the I/O; its `roster` decides (no I/O, no clock), thread by thread with the lifecycle's trackers. It reads
+//! One `keeper` a machine does the I/O; its `roster` decides (no I/O, no clock), thread by thread with the lifecycle's trackers. It reads
 //! what was missed after a gap, and is the only one that writes tracked threads and events. It talks to no receiver: `delivery` does.
 
 mod beginning;

@@ -1,0 +1,127 @@
+//! `events`: the ledger as a person reads it, beside the process that keeps it and after that one ended.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::stdio::Client;
+use crate::support::{Machine, Place};
+
+/// A receiver that takes everything.
+fn receiver() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = said.trim().parse().unwrap();
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            reader.read_exact(&mut vec![0; length]).unwrap();
+            stream
+                .write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+                .unwrap();
+        }
+    });
+    address
+}
+
+fn place(machine: &Machine, hook: SocketAddr) -> Place {
+    Place::new().config(&format!(
+        "[machines.sim]\nurl = \"{}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n[hook]\nurl = \"http://{hook}/hook\"\n",
+        machine.simulator.url()
+    ))
+}
+
+fn listed(place: &Place) -> Vec<Value> {
+    let ran = place.run(&["events", "list", "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let all: Value = serde_json::from_str(&ran.out).unwrap();
+    all["events"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_delivered_event_is_listed_shown_and_not_sent_twice() {
+    let machine = Machine::start();
+    let place = place(&machine, receiver());
+    let mut client = Client::start(&place);
+    client.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "say it"}));
+    let delivered = |place: &Place| {
+        let mut listed = listed(place);
+        listed.retain(|listed| listed["delivery"]["state"] == "delivered");
+        listed
+    };
+    let mut taken = delivered(&place);
+    for _ in 0..300 {
+        if !taken.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        taken = delivered(&place);
+    }
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    assert_eq!(
+        (&taken[0]["event"]["event"], &taken[0]["event"]["text"]),
+        (&json!("completed"), &json!("it"))
+    );
+
+    let id = taken[0]["event"]["id"].as_str().unwrap();
+    let shown = place.run(&["events", "show", id, "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown.out).unwrap()["event"]["id"], id);
+    let again = place.run(&["events", "retry", id]);
+    assert_ne!(again.code, Some(0));
+    assert!(again.err.contains("not sent twice"), "{}", again.err);
+    let nothing = place.run(&["events", "show", "evt_0"]);
+    assert!(nothing.err.contains("there is no event `evt_0`"), "{}", nothing.err);
+}
+
+#[test]
+fn a_sample_says_whether_the_hook_takes_it() {
+    let machine = Machine::start();
+    let ran = place(&machine, receiver()).run(&["events", "test", "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let outcome: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&outcome["delivered"], &outcome["status"]), (&json!(true), &json!(204)));
+
+    // Nobody listens where somebody did a moment ago.
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let ran = place(&machine, gone).run(&["events", "test"]);
+    assert_ne!(ran.code, Some(0));
+    assert!(ran.out.contains("no answer"), "{}", ran.out);
+}
+
+#[test]
+fn without_a_ledger_or_a_hook_it_says_so() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let ran = place.run(&["events", "list"]);
+    assert!(ran.err.contains("there is no ledger"), "{}", ran.err);
+    let ran = place.run(&["events", "test"]);
+    assert!(ran.err.contains("no hook is configured"), "{}", ran.err);
+}
+
+#[test]
+fn a_second_process_on_the_state_serves_without_events_and_says_so() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let mut first = Client::start(&place);
+    let mut second = Client::start(&place);
+    let work = json!({"project": "t3-smoke", "prompt": "say it"});
+    assert_eq!(first.done(1, "t3_dispatch", &work)["watch"], true);
+    assert_eq!(second.done(1, "t3_dispatch", &work)["watch"], false);
+    drop(first);
+    // The lock went with its owner.
+    let mut third = Client::start(&place);
+    assert_eq!(third.done(1, "t3_dispatch", &work)["watch"], true);
+}
