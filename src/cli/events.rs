@@ -115,7 +115,7 @@ async fn ledger(config: &Config) -> Result<Store, Failure> {
             path.display()
         )));
     }
-    Store::open(&path).await.map_err(Failure::said)
+    Store::open_beside(&path).await.map_err(Failure::said)
 }
 
 async fn list(store: &Store, state: Option<State>, limit: u32, json: bool) -> Result<(), Failure> {

@@ -25,6 +25,11 @@ use crate::watch::{self, WatchSettings};
 /// How long the watch may take to keep what happened last.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
+/// How long events are kept that were delivered, or never were to be.
+const EVENTS_KEPT: Duration = Duration::from_hours(30 * 24);
+/// How often older ones are taken away.
+const PRUNE_EVERY: Duration = Duration::from_hours(24);
+
 /// An open ledger, and the watch over its threads.
 pub(super) struct OpenLedger {
     ledger: Ledger,
@@ -91,6 +96,7 @@ pub(super) async fn open_at(
     let watching = watch::start(Arc::clone(fleet), store.clone(), settings, wishes, stop.clone())
         .await
         .map_err(Failure::said)?;
+    tokio::spawn(prune(store.clone(), stop.clone()));
     let delivery = hook.map(|hook| delivery::start(store.clone(), hook, stop.clone()));
     Ok(Some(OpenLedger {
         ledger: Ledger { store, tracking },
@@ -99,6 +105,21 @@ pub(super) async fn open_at(
         stop,
         _ownership: ownership,
     }))
+}
+
+/// Keeps the ledger from growing for ever.
+async fn prune(store: Store, stop: CancellationToken) {
+    let mut again = tokio::time::interval(PRUNE_EVERY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = again.tick() => {}
+        }
+        match store.prune(Timestamp::now(), EVENTS_KEPT).await {
+            Ok(pruned) => tracing::debug!(events = pruned.events, "old events were taken away"),
+            Err(error) => tracing::warn!(%error, "old events could not be taken away"),
+        }
+    }
 }
 
 fn signed(duration: Option<Duration>) -> Result<Option<SignedDuration>, Failure> {
@@ -117,11 +138,14 @@ impl OpenLedger {
     /// Keeps what happened last and closes it. Call it when no call is open any more.
     pub(super) async fn close(self) {
         self.stop.cancel();
-        if tokio::time::timeout(END_WITHIN, self.watching).await.is_err() {
+        let delivered = async {
+            if let Some(delivery) = self.delivery {
+                delivery.stopped().await;
+            }
+        };
+        let (watched, ()) = tokio::join!(tokio::time::timeout(END_WITHIN, self.watching), delivered);
+        if watched.is_err() {
             tracing::warn!("the watch did not end in time; T3 still knows what happened");
-        }
-        if let Some(delivery) = self.delivery {
-            delivery.stopped().await;
         }
         self.ledger.store.close().await;
     }

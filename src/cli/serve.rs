@@ -136,6 +136,13 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let settings = HttpSettings::from_config(&config.server, bearer.as_ref().map(|bearer| &bearer.token))
         .map_err(Failure::said)?;
     let (server, ground) = server(config, &stop).await?;
+    if ground.ledger.is_none() && config.hook.is_some() {
+        return Err(Failure::said(format_args!(
+            "another process keeps the ledger at {}, so that no event would be sent from here. End it (an MCP client's `serve --stdio`, perhaps), or \
+             give this one a --state-dir of its own",
+            config.state_dir.display()
+        )));
+    }
     announce(config, bound, bearer.as_ref());
     let ended = tokio::select! {
         ended = http::serve(listener, server, settings, stop.clone()) => ended.map_err(Failure::said),

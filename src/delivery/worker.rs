@@ -25,6 +25,8 @@ pub const AT_ONCE: usize = 8;
 pub const LEASE_MARGIN: Duration = Duration::from_secs(15);
 /// So long after the ledger could not be read or written it is tried again.
 const LEDGER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
+/// So often the ledger is looked at without a sign: another process (`events retry`) may have had something sent again.
+const LOOK_AGAIN_AT_LEAST: SignedDuration = SignedDuration::from_secs(30);
 /// So long attempts may go on when told to stop; what is cut off then is sent again when its claim has run out.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
@@ -50,8 +52,6 @@ enum Wait {
     Room,
     /// That, a change, or a time.
     Until(Timestamp),
-    /// That, or a change.
-    Change,
     /// Nothing: the ledger is closed.
     Closed,
 }
@@ -67,7 +67,6 @@ impl Worker {
             let (room, until) = match self.claim(&mut attempts, &mut lanes).await {
                 Wait::Room => (false, None),
                 Wait::Until(at) => (true, Some(at)),
-                Wait::Change => (true, None),
                 Wait::Closed => break,
             };
             let time = async {
@@ -107,8 +106,8 @@ impl Worker {
                 Err(error) => return pause(&error, now),
             };
             match next {
-                None => return Wait::Change,
-                Some(at) if at > now => return Wait::Until(at),
+                None => return Wait::Until(look_again(now)),
+                Some(at) if at > now => return Wait::Until(at.min(look_again(now))),
                 Some(_) => {}
             }
             let lease = now.checked_add(self.lease()).unwrap_or(Timestamp::MAX);
@@ -272,4 +271,8 @@ impl Attempting {
             }
         }
     }
+}
+
+fn look_again(now: Timestamp) -> Timestamp {
+    now.checked_add(LOOK_AGAIN_AT_LEAST).unwrap_or(Timestamp::MAX)
 }

@@ -178,15 +178,27 @@ fn with_content(mut body: EventBody, scene: &EventScene<'_>, told: &Told, standi
     }) else {
         return body;
     };
+    let view = compose::run_view(standing, run, scene.now);
+    let status = match told.kind {
+        // What is asked is no state of the run.
+        EventKind::Question | EventKind::Approval => view.status.clone(),
+        EventKind::Completed
+        | EventKind::Interrupted
+        | EventKind::Failed
+        | EventKind::Stalled
+        | EventKind::Unreachable => told.state.to_owned(),
+    };
     body.run = Some(RunView {
-        status: told.state.to_owned(),
+        status,
         continues_in: told.continues_in.as_ref().map(ToString::to_string),
-        ..compose::run_view(standing, run, scene.now)
+        ..view
     });
     match told.kind {
         EventKind::Question | EventKind::Approval => ask(&mut body, scene, told, standing),
         EventKind::Completed | EventKind::Interrupted | EventKind::Failed => {
             body.text = compose::final_message(standing, &run.id).map(|said| text::cut(said, TEXT_CHARS));
+            // A part of the thread may lack the beginning of a run, and with it what was said.
+            body.partial = (thread.partial && body.text.is_none()).then_some(true);
             body.files = compose::files(thread, |of| of == Some(&run.id))
                 .take(MOST_FILES)
                 .collect();

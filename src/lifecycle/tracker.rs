@@ -141,6 +141,14 @@ impl Tracker {
         }
     }
 
+    /// The shell shows the thread no more. Out of the shell is not out of the database: only a read tells.
+    pub fn handle_row_missing(&mut self) {
+        self.reading.handle_row_missing();
+        if self.follows() {
+            self.reading.ask(ReadNeed::Part);
+        }
+    }
+
     /// The thread was read, asked for or not. Reads that were begun before a gap are not to be handed in.
     pub fn handle_read(&mut self, read: &ReadFacts<'_>, now: Timestamp) {
         let Some(moved) = self.reading.handle_read(read.sequence, read.updated_at, now) else {
@@ -168,7 +176,8 @@ impl Tracker {
     /// T3 does not know the thread (404). While it is not known whether T3 took a message of ours, that proves nothing.
     pub fn handle_not_found(&mut self, now: Timestamp) {
         self.reading.handle_nothing();
-        if self.thread.dispatched.iter().any(|message| !message.settled) {
+        // A read that was asked for meanwhile (T3 took a message) knows better than one that began before.
+        if self.reading.is_asked() || self.thread.dispatched.iter().any(|message| !message.settled) {
             return;
         }
         self.change(|tracker| {

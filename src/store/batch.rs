@@ -54,11 +54,12 @@ impl Store {
 }
 
 async fn keep(connection: &mut SqliteConnection, batch: &Batch) -> Result<Committed, Fault> {
-    for thread in &batch.upsert {
-        tracked::upsert(connection, thread).await?;
-    }
+    // What was forgotten may have been taken up anew since; never the other way round.
     for (machine, thread) in &batch.forget {
         tracked::forget(connection, machine, thread).await?;
+    }
+    for thread in &batch.upsert {
+        tracked::upsert(connection, thread).await?;
     }
     let mut committed = Committed::default();
     for event in &batch.events {

@@ -61,7 +61,15 @@ impl Store {
     /// Opens the ledger's file; makes it where there is none. A damaged one is set aside first ([`Store::set_aside`]), a newer one and
     /// what is not ours are refused.
     pub async fn open(path: &Path) -> Result<Self, StoreError> {
-        let mut opened = open::open(path).await?;
+        Self::over(path, open::open(path).await?).await
+    }
+
+    /// Opens the file beside the process that owns it: a damaged one is left where it is.
+    pub async fn open_beside(path: &Path) -> Result<Self, StoreError> {
+        Self::over(path, open::open_beside(path).await?).await
+    }
+
+    async fn over(path: &Path, mut opened: open::Opened) -> Result<Self, StoreError> {
         let begun = begin(&mut opened.writer).await;
         let (newest, identity) = begun.map_err(|fault| fault.told(path))?;
         Ok(Self {

@@ -182,9 +182,11 @@ impl Keeper {
     async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, stop: CancellationToken) {
         let mut feed = self.member.machine.changes();
         loop {
-            if commit(&mut self.roster, &self.store, &stop).await {
-                self.answer_switches();
+            if !commit(&mut self.roster, &self.store, &stop).await {
+                // Nothing later may be kept where this is not: the next start reads T3 again.
+                return;
             }
+            self.answer_switches();
             self.begin_reads();
             let wake = self.roster.poll_timeout();
             tokio::select! {
@@ -281,6 +283,8 @@ impl Keeper {
         let now = Timestamp::now();
         match outcome {
             Ok(thread) => match self.project(&thread.head.project) {
+                // Judged by the mirror of now: a read of before says nothing about it.
+                Seen::Hidden if !self.roster.is_current(era) => {}
                 Seen::Hidden => self.roster.handle_not_visible(&id, now),
                 Seen::Shown(title) => self
                     .roster

@@ -82,6 +82,11 @@ impl Roster {
         self.beginning.contains_key(id)
     }
 
+    /// Whether what was asked for in `era` still counts.
+    pub(super) fn is_current(&self, era: u64) -> bool {
+        self.era == era
+    }
+
     /// Every thread of which anything is wanted.
     pub(super) fn ids(&self) -> Vec<ThreadId> {
         self.threads.keys().chain(self.beginning.keys()).cloned().collect()
@@ -183,8 +188,7 @@ impl Roster {
                     note_head(entry, &mut self.changed, id, (&row.title, &row.project, project));
                     entry.tracker.handle_row(&row_facts(row), now);
                 }
-                // Out of the shell is not out of the database: only a read tells.
-                None => entry.tracker.handle_gap(now, now),
+                None => entry.tracker.handle_row_missing(),
             }
         }
         self.look_after(id, None, now);
@@ -213,7 +217,7 @@ impl Roster {
             return;
         }
         if self.beginning.contains_key(id) {
-            self.handle_first_read(id, outcome, now);
+            self.handle_first_read(id, outcome, project, now);
         } else if let Some(entry) = self.threads.get_mut(id) {
             match outcome {
                 Outcome::Read(thread) => {
@@ -455,7 +459,7 @@ impl Roster {
     }
 
     /// The first whole read of a thread that was there before.
-    fn handle_first_read(&mut self, id: &ThreadId, outcome: Outcome<'_>, now: Timestamp) {
+    fn handle_first_read(&mut self, id: &ThreadId, outcome: Outcome<'_>, project: Option<&str>, now: Timestamp) {
         let Some(begin) = self.beginning.get_mut(id) else {
             return;
         };
@@ -464,8 +468,10 @@ impl Roster {
             Outcome::Read(thread) => {
                 let messages = messages(thread);
                 match begin.begin(id, &read_facts(thread, &messages), self.settings.limits, now) {
-                    Ok(entry) => {
+                    Ok(mut entry) => {
                         self.stop_beginning(id);
+                        let head = &thread.head;
+                        note_head(&mut entry, &mut self.changed, id, (&head.title, &head.project, project));
                         self.threads.insert(id.clone(), entry);
                         self.changed.insert(id.clone());
                     }

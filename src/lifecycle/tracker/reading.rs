@@ -135,6 +135,16 @@ impl Reading {
         self.not_before(later(now, AFTER_FAILURE), need);
     }
 
+    /// The shell shows the thread no more: whatever it shows next is new.
+    pub(super) fn handle_row_missing(&mut self) {
+        self.row = None;
+    }
+
+    /// Whether a read is asked for that has not begun.
+    pub(super) fn is_asked(&self) -> bool {
+        self.need.is_some()
+    }
+
     /// T3 answered that there is nothing to read.
     pub(super) fn handle_nothing(&mut self) {
         self.answered();
