@@ -5,12 +5,10 @@
 
 mod beginning;
 mod entry;
+mod facts;
 mod ids;
 mod keeper;
 mod roster;
-
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 //! No I/O, no clock. It decides nothing about runs itself: the trackers do. It knows which thread is due when, so that a hundred thousand
 //! quiet threads cost nothing but memory.
 
+mod wanted;
+
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,14 +12,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::WatchSettings;
 use super::beginning::Beginning;
 use super::entry::{Entry, Surroundings};
-use crate::gateway::tracking::{Fate, WatchedThread};
-use crate::lifecycle::{Dispatched, Outage, ReadFacts, ReadNeed, RowFacts, Tracker, Watch};
+use super::facts::{messages, read_facts, row_facts};
+use crate::gateway::tracking::WatchedThread;
+use crate::lifecycle::{Outage, ReadNeed, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
-use crate::protocol::{EnvironmentId, MessageId, RunId, ThreadId};
-use crate::store::{Batch, NewReceipt, ReceiptKind, ReceiptUpdate, Tracked};
+use crate::protocol::{EnvironmentId, ThreadId};
+use crate::store::{Batch, ReceiptUpdate, Tracked};
 
-/// T3's word for a message that a person or a client wrote.
-const USER: &str = "user";
 /// How long after a read that came to nothing a thread that is not followed yet is read again.
 const BEGIN_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
@@ -272,86 +273,6 @@ impl Roster {
     }
 }
 
-// What is wanted.
-impl Roster {
-    /// A message is about to be sent, or was sent by a process that is no more (`orphaned`).
-    pub(super) fn take_up(&mut self, receipt: &NewReceipt, orphaned: bool, now: Timestamp) {
-        let id = &receipt.thread;
-        let dispatched = Dispatched {
-            message: receipt.message.clone(),
-            watch: receipt.watch.clone(),
-            at: receipt.created_at,
-            settled: false,
-        };
-        let environment = receipt.environment.clone().or_else(|| self.environment.clone());
-        if let Some(entry) = self.threads.get_mut(id) {
-            entry.set_orphaned(&dispatched.message, orphaned);
-            entry.tracker.dispatch(dispatched);
-        } else if receipt.kind == ReceiptKind::Launch && !self.beginning.contains_key(id) {
-            let tracker = Tracker::new_thread(id.clone(), vec![dispatched], self.settings.limits, now);
-            let mut entry = Entry {
-                environment,
-                protocol: receipt.protocol,
-                ..Entry::new(tracker)
-            };
-            entry.set_orphaned(&receipt.message, orphaned);
-            self.threads.insert(id.clone(), entry);
-        } else {
-            let begin = self.beginning.entry(id.clone()).or_default();
-            begin.environment = environment;
-            begin.protocol = receipt.protocol;
-            begin.orphaned = orphaned;
-            begin.dispatch(dispatched, receipt.baseline.clone());
-            begin
-                .receipts
-                .push((receipt.client.clone(), receipt.request.clone(), receipt.created_at));
-            // Nothing of it is kept before it was read: until then the receipt stays open.
-            self.look_after(id, None, now);
-            return;
-        }
-        self.take_receipt(receipt.client.clone(), receipt.request.clone(), receipt.created_at);
-        self.look_after(id, None, now);
-    }
-
-    /// What became of a message.
-    pub(super) fn settle(&mut self, id: &ThreadId, message: &MessageId, fate: Fate, now: Timestamp) {
-        let nothing = match fate {
-            Fate::Taken => Some(false),
-            Fate::Nothing => Some(true),
-            Fate::Unknown => None,
-        };
-        if let Some(entry) = self.threads.get_mut(id) {
-            entry.set_orphaned(message, nothing.is_none());
-            if let Some(nothing) = nothing {
-                entry.tracker.settle(message, nothing);
-            }
-        } else if let Some(begin) = self.beginning.get_mut(id) {
-            match nothing {
-                Some(nothing) => begin.settle(message, nothing),
-                None => begin.orphaned = true,
-            }
-            if begin.is_idle() {
-                self.stop_beginning(id);
-            }
-        }
-        self.look_after(id, None, now);
-    }
-
-    /// Somebody switches a thread's events on or off.
-    pub(super) fn switch(&mut self, id: &ThreadId, enabled: bool, watch: Watch, now: Timestamp) {
-        if let Some(entry) = self.threads.get_mut(id) {
-            entry.tracker.set_watch(enabled, watch);
-        } else if enabled {
-            let begin = self.beginning.entry(id.clone()).or_default();
-            begin.environment.clone_from(&self.environment);
-            begin.switch(enabled, watch);
-        } else if let Some(begin) = self.beginning.get_mut(id) {
-            begin.switch(enabled, watch);
-        }
-        self.look_after(id, None, now);
-    }
-}
-
 // What is to be done.
 impl Roster {
     /// What is to be read now, and in which era it is asked for.
@@ -499,37 +420,5 @@ fn note_head(
         entry.project = Some(project.clone());
         entry.project_title = project_title.map(str::to_owned);
         changed.insert(id.clone());
-    }
-}
-
-fn row_facts(row: &ThreadRow) -> RowFacts {
-    RowFacts {
-        sequence: row.sequence,
-        status: row.status.clone(),
-        active_run: row.active_run.clone(),
-        activity: row.activity.clone(),
-        latest_run: row.latest_run.clone(),
-        latest_run_requested_at: row.latest_run_requested_at,
-        latest_run_completed_at: row.latest_run_completed_at,
-        pending: row.pending.as_ref().map(|pending| pending.id.clone()),
-        deleted: row.deleted,
-        updated_at: row.updated_at,
-    }
-}
-
-/// User messages, each with its run: how a message of ours is found.
-fn messages(thread: &Thread) -> Vec<(MessageId, Option<RunId>)> {
-    let users = thread.messages.iter().filter(|message| message.role == USER);
-    users.map(|message| (message.id.clone(), message.run.clone())).collect()
-}
-
-fn read_facts<'a>(thread: &'a Thread, messages: &'a [(MessageId, Option<RunId>)]) -> ReadFacts<'a> {
-    ReadFacts {
-        // A thread's own sequence says nothing about the shell's.
-        sequence: 0,
-        updated_at: thread.updated_at,
-        partial: thread.partial,
-        facts: &thread.facts,
-        messages,
     }
 }
