@@ -8,6 +8,8 @@ mod answers;
 mod order;
 #[path = "delivery/outages.rs"]
 mod outages;
+#[path = "outbound/mod.rs"]
+mod outbound;
 #[path = "delivery/proofs.rs"]
 mod proofs;
 #[path = "delivery/schedule.rs"]

@@ -5,6 +5,8 @@
 
 #[path = "session/http.rs"]
 mod http;
+#[path = "outbound/mod.rs"]
+mod outbound;
 #[path = "session/recorded.rs"]
 mod recorded;
 #[path = "recordings/mod.rs"]

@@ -1,41 +1,15 @@
 //! Neither bearer, nor secret, nor the URL's query may come out anywhere: not in what is logged at the finest level, by our own code or by
 //! the libraries below, not in the ledger, not in `Debug`, not in what `events test` says.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use axum::response::IntoResponse as _;
 use t3code_mcp::delivery::{HookSettings, send_sample};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::MakeWriter;
 use url::Url;
 
+use crate::outbound::{Captured, behind_tls, file};
 use crate::support::{Hook, SECRET, TOKEN, Trial, answer, nowhere, settings};
-use crate::tls::{behind_tls, file};
 
 const QUERY: &str = "query-that-nobody-may-see";
-
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Captured {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
 
 fn with_query(url: &Url) -> Url {
     let mut url = url.clone();
@@ -63,7 +37,7 @@ async fn bearer_secret_and_query_come_out_nowhere() {
     let redirect = Hook::new(|_| async { answer(302, &[("location", "/?query-that-nobody-may-see")], "") }).await;
     let good = Hook::always(200, &[], "token-that-nobody-may-see").await;
     let refusing = Hook::always(410, &[], "no").await;
-    let tls = behind_tls(&good).await;
+    let tls = behind_tls(&good.url).await;
     let mut shown = Vec::new();
     for url in [
         &echo.url,

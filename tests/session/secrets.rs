@@ -1,37 +1,12 @@
 //! Neither ticket nor token may come out anywhere: not in errors, not in `Debug`, not in what is logged at the finest level, by our own
 //! code or by the libraries below it.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use axum::routing::get;
 use t3code_mcp::machine::session::{Subscription, empty_object};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::MakeWriter;
 
+use super::outbound::Captured;
 use super::support::{TICKET, TOKEN, Wire, answer, client, connect, scripted, serve, tickets};
-
-#[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Captured {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
 
 /// Takes what libraries report through the `log` crate. Ours does not pass it on today; whoever makes it do so must stay safe.
 impl log::Log for Captured {

@@ -1,57 +1,14 @@
 //! https and wss with an authority of the operator's own.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use t3code_mcp::machine::http::HttpClient;
 use t3code_mcp::machine::session::empty_object;
 use t3code_mcp::machine::socket::{SessionHandle, SocketOptions};
 use t3code_mcp::machine::{MachineError, MachineSettings};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::outbound::{behind_tls, file};
 use super::support::{Wire, scripted, settings};
-
-fn file(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/session/tls")).join(name)
-}
-
-/// Puts TLS before a plain server, as a reverse proxy does.
-async fn behind_tls(plain: &Url) -> Url {
-    let chain = CertificateDer::pem_file_iter(file("server.pem")).unwrap();
-    let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
-    let key = PrivateKeyDer::from_pem_file(file("server.key")).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
-    let backend = plain.socket_addrs(|| None).unwrap()[0];
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                // A client that does not trust us hangs up here.
-                let Ok(mut outer) = acceptor.accept(stream).await else {
-                    return;
-                };
-                let mut inner = TcpStream::connect(backend).await.unwrap();
-                let _ = copy_bidirectional(&mut outer, &mut inner).await;
-            });
-        }
-    });
-    url.parse().unwrap()
-}
 
 async fn probed() -> Url {
     let plain = scripted(|mut wire: Wire| async move {
