@@ -52,7 +52,7 @@ enum Wait {
     Room,
     /// That, a change, or a time.
     Until(Timestamp),
-    /// Nothing: the ledger is closed.
+    /// Nothing: the ledger is closed, or it is time to stop.
     Closed,
 }
 
@@ -109,6 +109,10 @@ impl Worker {
                 None => return Wait::Until(look_again(now)),
                 Some(at) if at > now => return Wait::Until(at.min(look_again(now))),
                 Some(_) => {}
+            }
+            // Told while the ledger was read: what is under way ends, nothing begins.
+            if self.stop.is_cancelled() {
+                return Wait::Closed;
             }
             let lease = now.checked_add(self.lease()).unwrap_or(Timestamp::MAX);
             let claimed = self.store.claim_due(now, lease, u32::try_from(room).unwrap_or(1)).await;
