@@ -9,8 +9,12 @@ mod events;
 mod help;
 #[path = "cli/killed.rs"]
 mod killed;
+#[path = "cli/owning.rs"]
+mod owning;
 #[path = "cli/readme.rs"]
 mod readme;
+#[path = "cli/receiver.rs"]
+mod receiver;
 #[path = "cli/serve.rs"]
 mod serve;
 #[path = "cli/stdio.rs"]

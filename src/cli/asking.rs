@@ -1,50 +1,96 @@
-//! What the commands that ask something share: a gateway of their own over the configured machines, and the caller that a person is.
+//! What the commands that ask something share: who answers, and the caller that a person is.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio_util::sync::CancellationToken;
+use http::Method;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Failure;
 use super::flags::SettingFlags;
-use super::logging;
+use super::{Failure, logging, role};
+use crate::config::state::StateDir;
 use crate::config::{Config, DEFAULT_CLIENT, WorkingDirectory};
 use crate::fleet::Fleet;
-use crate::gateway::{Caller, Gateway, GatewaySettings, ToolError};
+use crate::gateway::{
+    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, ToolError,
+};
+use crate::mcp::{About, Owner, Unanswered};
 
 /// How long a command waits for the machines' first snapshots.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A gateway that lives as long as one command.
-pub(super) struct Asking {
-    pub(super) gateway: Arc<Gateway>,
-    stop: CancellationToken,
+/// Who answers what a command asks.
+pub(super) enum Asking {
+    /// The process that owns the state directory: it knows the machines already.
+    Owner(Arc<Owner>),
+    /// A gateway that lives as long as the command.
+    Own { gateway: Arc<Gateway>, _stop: DropGuard },
 }
 
 impl Asking {
-    /// Starts every machine and waits until each has answered or had its time.
+    /// Finds the owner, if it has the machines of the config. Else starts every machine and waits until each has answered or had its time.
     pub(super) async fn start(config: &Config) -> Result<Self, Failure> {
+        if let Some(owner) = owner_of(config).await? {
+            return Ok(Self::Owner(owner));
+        }
         let stop = CancellationToken::new();
         let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
         join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
         let settings = gateway_settings(config);
-        Ok(Self {
+        Ok(Self::Own {
             gateway: Gateway::new(fleet, settings, None, stop.clone()),
-            stop,
+            _stop: stop.drop_guard(),
         })
     }
 
-    /// The person at the command line: the default client, without limits.
-    pub(super) fn caller() -> Caller {
-        Caller::named(DEFAULT_CLIENT)
+    /// What `t3_machines` answers.
+    pub(super) async fn machines(&self) -> Result<MachinesAnswer, Failure> {
+        match self {
+            Self::Owner(owner) => tool(owner, "t3_machines", Value::Null).await,
+            Self::Own { gateway, .. } => Ok(gateway.machines(&caller(), MachinesArgs::default())?),
+        }
+    }
+
+    /// What `t3_projects` answers.
+    pub(super) async fn projects(&self, machine: Option<&str>) -> Result<ProjectsAnswer, Failure> {
+        let machine = machine.map(str::to_owned);
+        match self {
+            Self::Owner(owner) => {
+                let arguments = machine.map_or(Value::Null, |machine| json!({ "machine": machine }));
+                tool(owner, "t3_projects", arguments).await
+            }
+            Self::Own { gateway, .. } => Ok(gateway.projects(&caller(), ProjectsArgs { machine }).await?),
+        }
     }
 }
 
-impl Drop for Asking {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+/// The process that owns the state directory, where it has the machines of the config.
+async fn owner_of(config: &Config) -> Result<Option<Arc<Owner>>, Failure> {
+    let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
+    let owner = role::owner(config, &state, &CancellationToken::new())?;
+    let about: About = match owner.ask(Method::GET, "/owner").await {
+        Ok(about) => about,
+        Err(Unanswered::Nobody(_)) => return Ok(None),
+        Err(error) => return Err(role::did_not_answer(&error)),
+    };
+    let has_them = config
+        .machines
+        .iter()
+        .all(|machine| about.machines.get(&machine.name).map(String::as_str) == Some(machine.url.as_str()));
+    Ok(has_them.then_some(owner))
+}
+
+async fn tool<T: DeserializeOwned>(owner: &Owner, name: &str, arguments: Value) -> Result<T, Failure> {
+    let answer = owner.tool(name, arguments, &caller()).await;
+    answer.map_err(|error| role::did_not_answer(&error))
+}
+
+/// The person at the command line: the default client, without limits.
+fn caller() -> Caller {
+    Caller::named(DEFAULT_CLIENT)
 }
 
 /// What the config says to the gateway.

@@ -15,9 +15,10 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::ledger::{self, OpenLedger};
+use super::ledger;
 use super::{Failure, output, runtime};
 use crate::config::DEFAULT_CLIENT;
+use crate::config::state::StateDir;
 use crate::fleet::{Fleet, Patterns, Rules};
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::http::{self, Access, HttpSettings};
@@ -88,8 +89,10 @@ async fn demo() -> Result<(), Failure> {
     let fleet = fleet(&simulator, &token, &machines)?;
     let (scratch, mut receiver) = (Scratch::new(), Receiver::start().await?);
     step("a receiver of hook events", receiver.hook.url.as_str());
-    let ledger = ledger::open_at(scratch.path(), &fleet, WATCH, Some(&receiver.hook)).await?;
-    let handle = ledger.as_ref().map(OpenLedger::handle);
+    let state = StateDir::open(scratch.path()).map_err(Failure::said)?;
+    let ownership = ledger::own(&state)?.ok_or_else(|| Failure::said("its own state directory is in use; that is a fault of this program"))?;
+    let ledger = ledger::open_at(&state, ownership, &fleet, WATCH, Some(&receiver.hook)).await?;
+    let handle = Some(ledger.handle());
     let server = Server::new(Gateway::new(fleet, GatewaySettings::default(), handle, stop.clone()));
     let serving = tokio::spawn(http::serve(listener, server, settings(&bearer), stop.clone()));
     step("the gateway, for MCP clients", &url);
@@ -99,9 +102,7 @@ async fn demo() -> Result<(), Failure> {
     client.close().await;
     stop.cancel();
     let ended = serving.await.map_err(Failure::said)?;
-    if let Some(ledger) = ledger {
-        ledger.close().await;
-    }
+    ledger.close().await;
     machines.cancel();
     simulator.stop().await;
     played?;

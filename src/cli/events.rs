@@ -1,16 +1,23 @@
 //! `events`: what happened, what became of its delivery, and whether the hook takes a sample.
 
+use std::sync::Arc;
+
 use clap::Subcommand;
-use jiff::Timestamp;
+use http::Method;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
+use super::role::{self, Found};
 use super::{Failure, logging, output, runtime};
 use crate::config::state::StateDir;
 use crate::config::{Config, WorkingDirectory};
 use crate::delivery::{HookSettings, send_sample};
+use crate::gateway::{EventEntry, EventList, RetryOutcome, event_entry, list_events, retry_event};
+use crate::mcp::Owner;
 use crate::protocol::Untrusted;
-use crate::store::{DeliveryState, LEDGER_FILE, ListFilter, Listed, Resend, Store};
+use crate::store::{DeliveryState, LEDGER_FILE, Ownership, Store};
 
 /// How many events a list shows where nothing is said.
 const LISTED: u32 = 20;
@@ -94,41 +101,102 @@ async fn act(config: &Config, action: &Action) -> Result<(), Failure> {
     if let Action::Test { json } = action {
         return test(config, *json).await;
     }
-    let store = ledger(config).await?;
+    let outbox = Outbox::open(config).await?;
     let done = match action {
-        Action::List { state, limit, json } => list(&store, *state, *limit, *json).await,
-        Action::Show { id, json } => show(&store, id, *json).await,
-        Action::Retry { id, json } => retry(&store, id, *json).await,
+        Action::List { state, limit, json } => list(&outbox, *state, *limit, *json).await,
+        Action::Show { id, json } => show(&outbox, id, *json).await,
+        Action::Retry { id, json } => retry(&outbox, id, *json).await,
         Action::Test { .. } => Ok(()),
     };
-    store.close().await;
+    outbox.close().await;
     done
 }
 
-/// The ledger that `serve` keeps; it is not made here.
-async fn ledger(config: &Config) -> Result<Store, Failure> {
-    let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
-    let path = state.path().join(LEDGER_FILE);
-    if !path.exists() {
-        return Err(Failure::said(format_args!(
-            "there is no ledger at {}. `t3code-mcp serve` makes it; name its state directory with --state-dir",
-            path.display()
-        )));
-    }
-    Store::open_beside(&path).await.map_err(Failure::said)
+/// The events: of the process that keeps the ledger, or, where there is none, of the ledger itself.
+enum Outbox {
+    Owner(Arc<Owner>),
+    Ledger {
+        store: Store,
+        /// Nobody else opens it meanwhile.
+        _ownership: Ownership,
+    },
 }
 
-async fn list(store: &Store, state: Option<State>, limit: u32, json: bool) -> Result<(), Failure> {
-    let filter = ListFilter {
-        state: state.map(DeliveryState::from),
-        before: None,
-    };
-    let listed = store.deliveries(filter, limit).await.map_err(Failure::said)?;
-    if json {
-        let events: Vec<Value> = listed.iter().map(in_json).collect();
-        return output::json(&json!({ "events": events }));
+impl Outbox {
+    async fn open(config: &Config) -> Result<Self, Failure> {
+        let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
+        let path = state.path().join(LEDGER_FILE);
+        if !path.exists() {
+            return Err(Failure::said(format_args!(
+                "there is no ledger at {}. `t3code-mcp serve` makes it; name its state directory with --state-dir",
+                path.display()
+            )));
+        }
+        let ownership = match role::find(config, &state, &CancellationToken::new()).await? {
+            Found::Free(ownership) => ownership,
+            Found::Taken(owner, _) => return Ok(Self::Owner(owner)),
+        };
+        let store = Store::open(&path).await.map_err(Failure::said)?;
+        if let Some(damaged) = store.set_aside() {
+            output::complain(format_args!("{}", Untrusted(&damaged.to_string())));
+        }
+        Ok(Self::Ledger {
+            store,
+            _ownership: ownership,
+        })
     }
-    let rows: Vec<_> = listed.iter().map(row).collect();
+
+    async fn list(&self, state: Option<DeliveryState>, limit: u32) -> Result<EventList, Failure> {
+        match self {
+            Self::Owner(owner) => {
+                let state = state.map(|state| format!("&state={}", state.as_str())).unwrap_or_default();
+                ask(owner, Method::GET, &format!("/events?limit={limit}{state}")).await
+            }
+            Self::Ledger { store, .. } => list_events(store, state, limit).await.map_err(Failure::said),
+        }
+    }
+
+    async fn entry(&self, id: &str) -> Result<Option<EventEntry>, Failure> {
+        match self {
+            Self::Owner(owner) => ask(owner, Method::GET, &format!("/events/{}", segment(id)?)).await,
+            Self::Ledger { store, .. } => event_entry(store, id).await.map_err(Failure::said),
+        }
+    }
+
+    async fn retry(&self, id: &str) -> Result<RetryOutcome, Failure> {
+        match self {
+            Self::Owner(owner) => ask(owner, Method::POST, &format!("/events/{}/retry", segment(id)?)).await,
+            Self::Ledger { store, .. } => retry_event(store, id).await.map_err(Failure::said),
+        }
+    }
+
+    async fn close(self) {
+        match self {
+            Self::Owner(_) => {}
+            Self::Ledger { store, .. } => store.close().await,
+        }
+    }
+}
+
+async fn ask<T: DeserializeOwned>(owner: &Owner, method: Method, path: &str) -> Result<T, Failure> {
+    owner.ask(method, path).await.map_err(|error| role::did_not_answer(&error))
+}
+
+/// An id as it stands in a path: what none is made of is in none.
+fn segment(id: &str) -> Result<&str, Failure> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    if !id.is_empty() && id.bytes().all(fits) {
+        return Ok(id);
+    }
+    Err(unknown(id))
+}
+
+async fn list(outbox: &Outbox, state: Option<State>, limit: u32, json: bool) -> Result<(), Failure> {
+    let listed = outbox.list(state.map(DeliveryState::from), limit).await?;
+    if json {
+        return output::json(&listed);
+    }
+    let rows: Vec<_> = listed.events.iter().map(row).collect();
     output::table(
         ["happened", "event", "machine", "thread", "delivery", "tries", "id"],
         &rows,
@@ -136,45 +204,50 @@ async fn list(store: &Store, state: Option<State>, limit: u32, json: bool) -> Re
     Ok(())
 }
 
-async fn show(store: &Store, id: &str, json: bool) -> Result<(), Failure> {
-    let Some(listed) = store.delivery(id).await.map_err(Failure::said)? else {
+async fn show(outbox: &Outbox, id: &str, json: bool) -> Result<(), Failure> {
+    let Some(entry) = outbox.entry(id).await? else {
         return Err(unknown(id));
     };
     if json {
-        return output::json(&in_json(&listed));
+        return output::json(&entry);
     }
-    let [happened, event, machine, thread, delivery, tries, id] = row(&listed);
+    let [happened, event, machine, thread, delivery, tries, id] = row(&entry);
     output::answer(format_args!("{id}: {event} on {machine}, thread {thread}, {happened}"))?;
     output::answer(format_args!("delivery: {delivery}, attempts: {tries}"))?;
-    if let Some(delivery) = &listed.delivery {
-        if delivery.state == DeliveryState::Waiting {
-            output::answer(format_args!("next attempt: {}", delivery.due_at))?;
+    if let Some(delivery) = &entry.delivery {
+        if let Some(due_at) = &delivery.due_at {
+            output::answer(format_args!("next attempt: {due_at}"))?;
         }
         if let Some(error) = &delivery.last_error {
             output::answer(format_args!("last error: {}", Untrusted(error)))?;
         }
     }
-    output::json(&body(&listed))
+    output::json(&entry.event)
 }
 
-async fn retry(store: &Store, id: &str, json: bool) -> Result<(), Failure> {
-    let resend = store.retry_event(id, Timestamp::now()).await.map_err(Failure::said)?;
-    let said = match resend {
-        Resend::Queued => ("queued", "It is due now: the serving process sends it within a minute."),
-        Resend::Behind => ("behind", "It is due, and waits for an earlier event of its thread."),
-        Resend::InFlight => ("in_flight", "It is being sent just now."),
-        Resend::Delivered => return Err(Failure::said(format_args!("{id} was delivered: it is not sent twice"))),
-        Resend::NotForDelivery => {
+async fn retry(outbox: &Outbox, id: &str, json: bool) -> Result<(), Failure> {
+    let outcome = outbox.retry(id).await?;
+    let said = match outcome {
+        RetryOutcome::Queued => match outbox {
+            Outbox::Owner(_) => "It is due now, and sent at once.",
+            Outbox::Ledger { .. } => "It is due now: it is sent when `t3code-mcp serve` runs again.",
+        },
+        RetryOutcome::Behind => "It is due, and waits for an earlier event of its thread.",
+        RetryOutcome::InFlight => "It is being sent just now.",
+        RetryOutcome::Delivered => {
+            return Err(Failure::said(format_args!("{id} was delivered: it is not sent twice")));
+        }
+        RetryOutcome::NotForDelivery => {
             return Err(Failure::said(format_args!(
                 "{id} was made before a hook was configured: it is not to be delivered. `events show` shows it"
             )));
         }
-        Resend::Unknown => return Err(unknown(id)),
+        RetryOutcome::Unknown => return Err(unknown(id)),
     };
     if json {
-        output::json(&json!({ "id": id, "outcome": said.0 }))
+        output::json(&json!({ "id": id, "outcome": outcome }))
     } else {
-        output::answer(format_args!("{id}: {}", said.1))
+        output::answer(format_args!("{id}: {said}"))
     }
 }
 
@@ -213,39 +286,20 @@ fn unknown(id: &str) -> Failure {
     ))
 }
 
-fn row(listed: &Listed) -> [String; 7] {
-    let cell = |text: &str| Untrusted(text).at_most(output::CELL).to_string();
-    let event = &listed.event;
-    let (state, tries) = match &listed.delivery {
-        Some(delivery) => (delivery.state.as_str(), delivery.attempts.to_string()),
-        None => ("none", "-".to_owned()),
+fn row(entry: &EventEntry) -> [String; 7] {
+    let fact = |name: &str| entry.event.get(name).and_then(Value::as_str).unwrap_or("-");
+    let cell = |name: &str| Untrusted(fact(name)).at_most(output::CELL).to_string();
+    let (state, tries) = match &entry.delivery {
+        Some(delivery) => (delivery.state.clone(), delivery.attempts.to_string()),
+        None => ("none".to_owned(), "-".to_owned()),
     };
     [
-        event.occurred_at.to_string(),
-        cell(&event.kind),
-        cell(&event.machine),
-        cell(&event.thread.0),
-        state.to_owned(),
+        cell("occurred_at"),
+        cell("event"),
+        cell("machine"),
+        cell("thread_id"),
+        state,
         tries,
-        event.id.clone(),
+        cell("id"),
     ]
-}
-
-fn body(listed: &Listed) -> Value {
-    serde_json::from_str(&listed.event.body).unwrap_or(Value::Null)
-}
-
-fn in_json(listed: &Listed) -> Value {
-    let delivery = listed.delivery.as_ref().map(|delivery| {
-        json!({
-            "state": delivery.state.as_str(),
-            "attempts": delivery.attempts,
-            "out_of_order": delivery.out_of_order,
-            "due_at": (delivery.state == DeliveryState::Waiting).then(|| delivery.due_at.to_string()),
-            "last_attempt_at": delivery.last_attempt_at.map(|at| at.to_string()),
-            "last_status": delivery.last_status,
-            "last_error": delivery.last_error,
-        })
-    });
-    json!({ "event": body(listed), "delivery": delivery })
 }

@@ -1,9 +1,7 @@
 //! The ledger of a process that serves: opened before the first call is answered, closed after the last one ended.
 //!
-//! One process keeps the ledger of a state directory: it starts the watch over what the ledger has, sends its events to the hook, and gives
-//! the gateway its way to both. Another process on the same directory serves without.
+//! Its owner starts the watch over what the ledger has, sends its events to the hook, and gives the gateway its way to both.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,8 +38,22 @@ pub(super) struct OpenLedger {
     _ownership: Ownership,
 }
 
-/// Opens the ledger that the config names.
-pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<Option<OpenLedger>, Failure> {
+/// The right to keep the ledger of a state directory; none where another process has it.
+pub(super) fn own(state: &StateDir) -> Result<Option<Ownership>, Failure> {
+    let taken = Ownership::take(state.path());
+    taken.map_err(|error| {
+        let file = state.path().join(OWNER_FILE);
+        Failure::said(format_args!("{} cannot be locked ({error})", file.display()))
+    })
+}
+
+/// Opens the ledger of the state directory as the config wants it.
+pub(super) async fn open(
+    config: &Config,
+    state: &StateDir,
+    ownership: Ownership,
+    fleet: &Arc<Fleet>,
+) -> Result<OpenLedger, Failure> {
     let settings = WatchSettings {
         limits: Limits {
             finish_timeout: SignedDuration::try_from(config.watch.finish_timeout).map_err(Failure::said)?,
@@ -51,29 +63,17 @@ pub(super) async fn open(config: &Config, fleet: &Arc<Fleet>) -> Result<Option<O
         deliver: config.hook.is_some(),
     };
     let hook = config.hook.as_ref().map(HookSettings::from_config);
-    open_at(&config.state_dir, fleet, settings, hook.as_ref()).await
+    open_at(state, ownership, fleet, settings, hook.as_ref()).await
 }
 
-/// Opens the ledger in a state directory, starts to watch and to deliver; none where another process keeps it.
+/// Opens the ledger in a state directory, starts to watch and to deliver.
 pub(super) async fn open_at(
-    state: &Path,
+    state: &StateDir,
+    ownership: Ownership,
     fleet: &Arc<Fleet>,
     settings: WatchSettings,
     hook: Option<&HookSettings>,
-) -> Result<Option<OpenLedger>, Failure> {
-    let state = StateDir::open(state).map_err(Failure::said)?;
-    let owner_file = state.path().join(OWNER_FILE);
-    let taken = Ownership::take(state.path());
-    let taken =
-        taken.map_err(|error| Failure::said(format_args!("{} cannot be locked ({error})", owner_file.display())));
-    let Some(ownership) = taken? else {
-        tracing::warn!(
-            state = %state.path().display(),
-            "another process keeps the ledger of this state directory: what is dispatched here has no events. Give each its own --state-dir, or \
-             connect to the one that serves"
-        );
-        return Ok(None);
-    };
+) -> Result<OpenLedger, Failure> {
     let store = Store::open(&state.path().join(LEDGER_FILE))
         .await
         .map_err(Failure::said)?;
@@ -98,13 +98,17 @@ pub(super) async fn open_at(
         .map_err(Failure::said)?;
     tokio::spawn(prune(store.clone(), stop.clone()));
     let delivery = hook.map(|hook| delivery::start(store.clone(), hook, stop.clone()));
-    Ok(Some(OpenLedger {
-        ledger: Ledger { store, tracking },
+    Ok(OpenLedger {
+        ledger: Ledger {
+            store,
+            tracking,
+            delivers: hook.is_some(),
+        },
         watching,
         delivery: delivery.transpose().map_err(Failure::said)?,
         stop,
         _ownership: ownership,
-    }))
+    })
 }
 
 /// Keeps the ledger from growing for ever.

@@ -3,7 +3,7 @@
 use super::asking::{self, Asking};
 use super::flags::SettingFlags;
 use super::{Failure, output, runtime};
-use crate::gateway::{MachineView, MachinesArgs};
+use crate::gateway::MachineView;
 use crate::protocol::Untrusted;
 
 /// List the configured machines and whether each is online.
@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
     let answer = runtime::run_alone(async {
         let asking = Asking::start(&config).await?;
-        Ok::<_, Failure>(asking.gateway.machines(&Asking::caller(), MachinesArgs::default())?)
+        Ok::<_, Failure>(asking.machines().await?)
     })??;
     if args.json {
         output::json(&answer)?;

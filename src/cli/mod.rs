@@ -15,6 +15,7 @@ mod logging;
 mod machines;
 mod output;
 mod projects;
+mod role;
 mod runtime;
 mod serve;
 mod simulate;

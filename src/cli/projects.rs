@@ -3,7 +3,7 @@
 use super::asking::{self, Asking};
 use super::flags::SettingFlags;
 use super::{Failure, output, runtime};
-use crate::gateway::{ProjectView, ProjectsArgs};
+use crate::gateway::ProjectView;
 use crate::protocol::Untrusted;
 
 /// List the projects that agents may work on.
@@ -22,12 +22,9 @@ pub(super) struct Args {
 /// Asks and prints. A machine that did not answer makes it fail, after the others' projects are printed.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
-    let which = ProjectsArgs {
-        machine: args.machine.clone(),
-    };
     let answer = runtime::run_alone(async {
         let asking = Asking::start(&config).await?;
-        Ok::<_, Failure>(asking.gateway.projects(&Asking::caller(), which).await?)
+        Ok::<_, Failure>(asking.projects(args.machine.as_deref()).await?)
     })??;
     if args.json {
         output::json(&answer)?;

@@ -8,19 +8,16 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio::net::TcpListener;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
-use super::asking::gateway_settings;
 use super::flags::SettingFlags;
-use super::ledger::{self, OpenLedger};
+use super::role::Role;
 use super::{Failure, logging, output, runtime};
 use crate::config::settings::BEARER_VARIABLE;
 use crate::config::state::StateDir;
 use crate::config::{Auth, Config, LogFormat, WorkingDirectory};
-use crate::fleet::Fleet;
-use crate::gateway::Gateway;
-use crate::http::{self, HttpSettings};
-use crate::mcp::{self, Server};
+use crate::http::{self, Access, HttpSettings};
+use crate::mcp;
 use crate::protocol::Untrusted;
 
 /// Stopping takes no longer; what is still open then is left.
@@ -96,33 +93,6 @@ fn default_bearer(config: &Config, flags: &str) -> Result<Option<DefaultBearer>,
     }))
 }
 
-/// What a server stands on, to be ended after it.
-struct Ground {
-    ledger: Option<OpenLedger>,
-    /// The machines' own stop: what is being sent when the server is told to stop needs them to the last.
-    _machines: DropGuard,
-}
-
-/// The gateway over the configured machines and the ledger, and the MCP server over it.
-async fn server(config: &Config, stop: &CancellationToken) -> Result<(Server, Ground), Failure> {
-    let machines = CancellationToken::new();
-    let guard = machines.clone().drop_guard();
-    let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
-    let ledger = ledger::open(config, &fleet).await?;
-    let gateway = Gateway::new(
-        fleet,
-        gateway_settings(config),
-        ledger.as_ref().map(OpenLedger::handle),
-        stop.clone(),
-    );
-    let server = Server::new(gateway).with_origin(config.origin.clone());
-    let ground = Ground {
-        ledger,
-        _machines: guard,
-    };
-    Ok((server, ground))
-}
-
 async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let leave = stop_on_signals(&stop);
@@ -135,25 +105,18 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let bound = listener.local_addr().map_err(Failure::said)?;
     let settings = HttpSettings::from_config(&config.server, bearer.as_ref().map(|bearer| &bearer.token))
         .map_err(Failure::said)?;
-    let (server, ground) = server(config, &stop).await?;
-    if ground.ledger.is_none() && config.hook.is_some() {
-        return Err(Failure::said(format_args!(
-            "another process keeps the ledger at {}, so that no event would be sent from here. End it (an MCP client's `serve --stdio`, perhaps), or \
-             give this one a --state-dir of its own",
-            config.state_dir.display()
-        )));
-    }
+    let mut role = Role::take(config, &stop).await?;
+    let endpoint = http::endpoint(role.server().clone(), settings, &stop);
     announce(config, bound, bearer.as_ref());
+    let serving = http::serve_endpoint(listener, endpoint.clone(), stop.clone());
     let ended = tokio::select! {
-        ended = http::serve(listener, server, settings, stop.clone()) => ended.map_err(Failure::said),
+        (ended, ()) = async { tokio::join!(serving, role.play(endpoint)) } => ended.map_err(Failure::said),
         () = leave.cancelled() => {
             tracing::warn!("left before everything had ended");
             Ok(())
         }
     };
-    if let Some(ledger) = ground.ledger {
-        ledger.close().await;
-    }
+    role.close().await;
     tracing::info!("stopped");
     ended
 }
@@ -161,30 +124,30 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
 async fn stdio(config: &Config) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let leave = stop_on_signals(&stop);
-    let (server, ground) = server(config, &stop).await?;
+    let mut role = Role::take(config, &stop).await?;
     if config.machines.is_empty() {
         tracing::warn!(
             "no machine is configured: name a config with --config, or write t3code-mcp/t3code.toml in the user's config directory"
         );
     }
-    let gateway = server.gateway().clone();
+    let server = role.server().clone();
+    // For other processes on the state directory; nobody else comes by it.
+    let endpoint = http::endpoint(server.clone(), HttpSettings::new(Access::Bearers(Vec::new())), &stop);
     let serving = async {
-        let ended = mcp::serve_stdio(server, stop.clone()).await.map_err(Failure::said);
+        let ended = mcp::serve_stdio(server.clone(), stop.clone()).await.map_err(Failure::said);
         // However it ended; what was being sent to a machine is still seen through.
         stop.cancel();
-        gateway.settled().await;
+        server.settled().await;
         ended
     };
     let ended = tokio::select! {
-        ended = serving => ended,
+        (ended, ()) = async { tokio::join!(serving, role.play(endpoint)) } => ended,
         () = leave.cancelled() => {
             tracing::warn!("left before everything had ended");
             Ok(())
         }
     };
-    if let Some(ledger) = ground.ledger {
-        ledger.close().await;
-    }
+    role.close().await;
     ended
 }
 

@@ -12,6 +12,7 @@ mod load;
 mod raw;
 mod secrets;
 pub mod settings;
+pub mod socket;
 pub mod state;
 #[cfg(test)]
 mod tests;

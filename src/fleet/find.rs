@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::fleet::{Fleet, Limits, Member};
-use crate::machine::{MachineError, Project};
+use crate::machine::{MachineError, Project, RuntimeMode};
 use crate::protocol::{ProjectId, ThreadId};
 
 /// How long after the start a call waits for machines that it needs and that have not shown their first snapshot. Later a machine that
@@ -97,12 +97,18 @@ impl Member {
         let matches = |patterns: &crate::fleet::Patterns| {
             patterns.matches(&project.title) || patterns.matches(&project.workspace_root)
         };
-        matches(&self.rules.projects) && limits.projects.as_ref().is_none_or(matches)
+        matches(&self.rules.projects) && limits.pass(self.name(), matches)
     }
 
     /// Whether the path itself matches the machine's patterns and the caller's.
     pub fn shows_path(&self, limits: &Limits, path: &str) -> bool {
-        self.rules.projects.matches(path) && limits.projects.as_ref().is_none_or(|patterns| patterns.matches(path))
+        self.rules.projects.matches(path) && limits.pass(self.name(), |patterns| patterns.matches(path))
+    }
+
+    /// The ceiling for the caller: the lower of the machine's and its own.
+    pub fn ceiling(&self, limits: &Limits) -> RuntimeMode {
+        let machine = self.rules.max_runtime_mode.unwrap_or(RuntimeMode::FullAccess);
+        machine.min(limits.ceiling(self.name()))
     }
 
     /// The project of that id, if it exists for the caller.

@@ -1,4 +1,8 @@
-//! What one client may see and do, beyond what the operator allows on each machine: data, made from the config's `[[server.client]]`.
+//! What one client may see and do, beyond what the operator allows on each machine: data, made from the config's `[[server.client]]`, and
+//! from the config of the process that speaks for the client where that is not this one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::config::ClientConfig;
 use crate::fleet::{PatternError, Patterns};
@@ -15,6 +19,17 @@ pub struct Limits {
     pub max_runtime_mode: Option<RuntimeMode>,
     /// Nothing may be changed.
     pub read_only: bool,
+    /// What the process that speaks for the client allows itself; none: it is this one.
+    pub within: Option<Arc<BTreeMap<String, Within>>>,
+}
+
+/// What another process of the gateway allows on one machine.
+#[derive(Clone, Debug)]
+pub struct Within {
+    /// Only projects that match exist.
+    pub projects: Patterns,
+    /// Its ceiling.
+    pub max_runtime_mode: Option<RuntimeMode>,
 }
 
 impl Limits {
@@ -25,13 +40,79 @@ impl Limits {
             projects: client.projects.clone().map(Patterns::new).transpose()?,
             max_runtime_mode: client.max_runtime_mode,
             read_only: client.read_only,
+            within: None,
         })
     }
 
     /// Whether a machine of that name exists for the client.
     pub fn machine(&self, name: &str) -> bool {
-        self.machines
+        let listed = self
+            .machines
             .as_ref()
-            .is_none_or(|names| names.iter().any(|allowed| allowed == name))
+            .is_none_or(|names| names.iter().any(|allowed| allowed == name));
+        listed && self.within.as_ref().is_none_or(|within| within.contains_key(name))
+    }
+
+    /// Whether what `matches` looks at passes all patterns that the limits set on a machine.
+    pub fn pass(&self, machine: &str, matches: impl Fn(&Patterns) -> bool) -> bool {
+        let within = self.on(machine).map(|within| &within.projects);
+        self.projects.iter().chain(within).all(matches)
+    }
+
+    /// The ceiling that the limits set on a machine.
+    pub fn ceiling(&self, machine: &str) -> RuntimeMode {
+        let within = self.on(machine).and_then(|within| within.max_runtime_mode);
+        let ceilings = self.max_runtime_mode.into_iter().chain(within);
+        ceilings.min().unwrap_or(RuntimeMode::FullAccess)
+    }
+
+    fn on(&self, machine: &str) -> Option<&Within> {
+        self.within.as_ref().and_then(|within| within.get(machine))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn within(machine: &str, projects: &str, max_runtime_mode: Option<RuntimeMode>) -> Limits {
+        let within = Within {
+            projects: Patterns::new([projects]).unwrap(),
+            max_runtime_mode,
+        };
+        Limits {
+            within: Some(Arc::new(BTreeMap::from([(machine.to_owned(), within)]))),
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn who_speaks_for_a_client_gives_it_no_more_than_it_has_itself() {
+        let limits = Limits {
+            projects: Some(Patterns::new(["a*"]).unwrap()),
+            max_runtime_mode: Some(RuntimeMode::Auto),
+            ..within("mac", "*z", Some(RuntimeMode::ApprovalRequired))
+        };
+        assert!(limits.machine("mac"));
+        assert!(!limits.machine("pc"));
+        let passes = |title: &str| limits.pass("mac", |patterns| patterns.matches(title));
+        assert!(passes("a-z"));
+        assert!(!passes("a"));
+        assert!(!passes("z"));
+        assert_eq!(limits.ceiling("mac"), RuntimeMode::ApprovalRequired);
+    }
+
+    #[test]
+    fn a_client_keeps_its_own_limits_where_the_process_has_none() {
+        let limits = Limits {
+            machines: Some(vec!["pc".to_owned()]),
+            max_runtime_mode: Some(RuntimeMode::AutoAcceptEdits),
+            ..within("mac", "*", None)
+        };
+        assert!(!limits.machine("mac"));
+        assert_eq!(limits.ceiling("mac"), RuntimeMode::AutoAcceptEdits);
+        assert_eq!(Limits::default().ceiling("mac"), RuntimeMode::FullAccess);
     }
 }

@@ -16,7 +16,7 @@ use crate::config::{Config, MachineConfig};
 use crate::machine::{Machine, MachineSettings, OptionValue, RuntimeMode};
 
 pub use find::{FIRST_SNAPSHOT, FleetError, Found, Shown};
-pub use limits::Limits;
+pub use limits::{Limits, Within};
 pub use patterns::{PatternError, Patterns};
 
 /// A machine and what the operator allows on it.
@@ -110,9 +110,4 @@ impl Rules {
         })
     }
 
-    /// The ceiling for the caller: the lower of the machine's and its own.
-    pub fn ceiling(&self, limits: &Limits) -> RuntimeMode {
-        let machine = self.max_runtime_mode.unwrap_or(RuntimeMode::FullAccess);
-        machine.min(limits.max_runtime_mode.unwrap_or(RuntimeMode::FullAccess))
-    }
 }

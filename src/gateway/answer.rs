@@ -71,7 +71,7 @@ impl Gateway {
         }
         let request = choose(&standing, &found, args)?;
         answerable(request, &found)?;
-        let answer = checked(&standing, request, args, found.member.rules.ceiling(&caller.limits))?;
+        let answer = checked(&standing, request, args, found.member.ceiling(&caller.limits))?;
         let before: Vec<RunId> = thread.facts.runs.iter().map(|run| run.id.clone()).collect();
         let respond = Respond {
             command: ids::fresh_command(),

@@ -1,5 +1,7 @@
 //! Who calls: the one value that every gateway function takes first. `mcp` and `cli` make it; nothing here trusts more than it says.
 
+use std::time::Duration;
+
 use crate::fleet::Limits;
 use crate::gateway::delivery::Delivery;
 
@@ -14,6 +16,8 @@ pub struct Caller {
     pub limits: Limits,
     /// Whether the answer of this call got to the caller; the edge reports it.
     pub delivery: Delivery,
+    /// How long the call was under way before it came here: a wait is that much shorter.
+    pub under_way: Duration,
 }
 
 impl Caller {

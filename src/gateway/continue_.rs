@@ -131,7 +131,7 @@ impl Gateway {
             )
             .hint("Restore it in T3, or start a new thread."));
         }
-        let ceiling = found.member.rules.ceiling(&caller.limits);
+        let ceiling = found.member.ceiling(&caller.limits);
         let runtime = modes::for_continuing(&thread.head.runtime_mode, args.runtime_mode.map(Into::into), ceiling)?;
         let interaction = args
             .interaction_mode

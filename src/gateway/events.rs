@@ -81,6 +81,7 @@ impl Gateway {
             ));
         }
         let wait = self.events_wait(args.wait.unwrap_or(0), progress.is_some())?;
+        let wait = wait.saturating_sub(caller.under_way);
         let query = Query {
             gateway: self,
             caller,
@@ -305,7 +306,7 @@ enum Sight {
 }
 
 fn shows_title(member: &Arc<Member>, limits: &Limits, title: &str) -> bool {
-    member.rules.projects.matches(title) && limits.projects.as_ref().is_none_or(|patterns| patterns.matches(title))
+    member.rules.projects.matches(title) && limits.pass(member.name(), |patterns| patterns.matches(title))
 }
 
 /// The number that the cursor stands for; none where it is not of this ledger.

@@ -29,6 +29,8 @@ pub struct Ledger {
     pub store: Store,
     /// Takes wishes.
     pub tracking: Tracking,
+    /// Events go to a hook.
+    pub delivers: bool,
 }
 
 /// What is about to be sent.

@@ -110,7 +110,7 @@ impl Gateway {
         let mode = modes::for_launch(
             args.runtime_mode.map(Into::into),
             member.rules.runtime_mode,
-            member.rules.ceiling(limits),
+            member.ceiling(limits),
         )?;
         let choose = |providers: &[Provider]| {
             model::for_launch(&Choice {

@@ -14,14 +14,14 @@ use crate::machine::{MachineError, MachineStatus};
 pub struct MachinesArgs {}
 
 /// The machines.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct MachinesAnswer {
     /// Every machine that this client may use.
     pub machines: Vec<MachineView>,
 }
 
 /// One machine.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct MachineView {
     /// The name to pass as `machine`.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct MachineView {
 }
 
 /// The state of a credential.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct CredentialView {
     /// ok, `expiring_soon`, expired, `needs_pairing` or unknown (not asked yet).
     pub state: String,

@@ -24,6 +24,7 @@ mod machines;
 mod memory;
 mod model;
 mod modes;
+mod outbox;
 mod places;
 mod progress;
 mod projects;
@@ -64,6 +65,7 @@ pub use events::{EventsAnswer, EventsArgs};
 pub use interrupt::{InterruptAnswer, InterruptArgs};
 pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
+pub use outbox::{DeliveryEntry, EventEntry, EventList, RetryOutcome, event_entry, list_events, retry_event};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use thread::ThreadArgs;
@@ -126,6 +128,11 @@ impl Gateway {
     /// The machines behind it.
     pub fn fleet(&self) -> &Arc<Fleet> {
         &self.fleet
+    }
+
+    /// The ledger, where there is one.
+    pub fn kept(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
     }
 
     /// Waits until the mutations that run have ended; call it after `stop` was cancelled and no call comes in any more.

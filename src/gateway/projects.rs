@@ -21,7 +21,7 @@ pub struct ProjectsArgs {
 }
 
 /// The projects.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct ProjectsAnswer {
     /// Every project that this client may use.
     pub projects: Vec<ProjectView>,
@@ -30,7 +30,7 @@ pub struct ProjectsAnswer {
 }
 
 /// One project.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct ProjectView {
     /// The machine that it is on.
     pub machine: String,
@@ -50,7 +50,7 @@ pub struct ProjectView {
 }
 
 /// A machine that did not answer.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize, JsonSchema)]
 pub struct Unreachable {
     /// Its name.
     pub machine: String,

@@ -44,7 +44,7 @@ impl Gateway {
             project: &found.project.title,
             turns: usize::try_from(turns).unwrap_or(usize::MAX),
             now: Timestamp::now(),
-            ceiling: found.member.rules.ceiling(&caller.limits),
+            ceiling: found.member.ceiling(&caller.limits),
             unreachable_since: away_since,
             run: None,
         };

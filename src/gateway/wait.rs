@@ -96,6 +96,7 @@ impl Gateway {
     ) -> Result<WaitAnswer, ToolError> {
         let plan = Plan::of(&args)?;
         let timeout = self.timeout(args.timeout, progress.is_some())?;
+        let timeout = timeout.saturating_sub(caller.under_way);
         let begun = Instant::now();
         let searches = plan.threads.iter().map(|id| self.find_thread(caller, id));
         let found = join_all(searches).await;

@@ -148,7 +148,7 @@ impl<'a> Watched<'a> {
             project: &self.found.project.title,
             turns: usize::try_from(thread::TURNS).unwrap_or(1),
             now: Timestamp::now(),
-            ceiling: member.rules.ceiling(&self.caller.limits),
+            ceiling: member.ceiling(&self.caller.limits),
             unreachable_since: self.unreachable_since(),
             run: self.told_run(),
         };

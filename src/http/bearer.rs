@@ -18,9 +18,9 @@ use subtle::ConstantTimeEq as _;
 
 use super::failures::Failures;
 use super::reply::refusal;
-use super::serve::Connection;
+use super::wire::{Connection, is_socket};
 use super::settings::{Access, HttpSettings};
-use crate::mcp::Client;
+use crate::mcp::{Client, Trusted};
 
 /// The digest of a token, and who is behind it.
 type Known = ([u8; 32], Arc<Client>);
@@ -66,7 +66,12 @@ pub(super) async fn pass<F>(bearers: &Bearers, mut request: Request, next: impl 
 where
     F: Future<Output = Response>,
 {
-    let client = if bearers.known.is_none() {
+    let client = if is_socket(&request) {
+        // The file lets in its owner alone, who may say on whose behalf it calls.
+        request.extensions_mut().insert(Trusted);
+        let known = shown(request.headers()).and_then(|token| bearers.client(token));
+        known.unwrap_or_default()
+    } else if bearers.known.is_none() {
         Arc::new(Client::default())
     } else {
         let shown = shown(request.headers());
@@ -84,7 +89,10 @@ fn refused(bearers: &Bearers, request: &Request, token_shown: bool) -> Response 
         .extensions()
         .get::<ConnectInfo<Connection>>()
         .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(connection)| {
-            connection.peer.ip()
+            match connection {
+                Connection::Tcp { peer, .. } => peer.ip(),
+                Connection::Socket => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            }
         });
     let wait = bearers
         .failures

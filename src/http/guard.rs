@@ -15,7 +15,7 @@ use http::{HeaderValue, StatusCode};
 use url::Url;
 
 use super::reply::refusal;
-use super::serve::Connection;
+use super::wire::{Connection, is_socket};
 use super::settings::HttpSettings;
 use crate::protocol::Untrusted;
 
@@ -23,10 +23,17 @@ use crate::protocol::Untrusted;
 const SHOWN_CHARS: usize = 100;
 
 pub(super) async fn layer(State(settings): State<Arc<HttpSettings>>, request: Request, next: Next) -> Response {
+    // No page reaches it.
+    if is_socket(&request) {
+        return next.run(request).await;
+    }
     let local = request
         .extensions()
         .get::<ConnectInfo<Connection>>()
-        .and_then(|ConnectInfo(connection)| connection.local)
+        .and_then(|ConnectInfo(connection)| match connection {
+            Connection::Tcp { local, .. } => *local,
+            Connection::Socket => None,
+        })
         .map(|address| address.ip());
     if request.headers().get_all(HOST).iter().count() > 1 {
         return refusal(

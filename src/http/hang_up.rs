@@ -18,7 +18,8 @@ use http::Method;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::line::Line;
-use crate::mcp::{Fate, Reader};
+use super::wire::is_socket;
+use crate::mcp::{Fate, Reader, TELLS_HEADER};
 
 pub(super) async fn pass<F>(mut request: Request, next: impl FnOnce(Request) -> F) -> Response
 where
@@ -31,6 +32,7 @@ where
     let fate = Fate::default();
     let reader = Some(fate.reader());
     let line = request.extensions().get::<Arc<Line>>().cloned();
+    let tells = request.headers().contains_key(TELLS_HEADER) && is_socket(&request);
     request.extensions_mut().insert(fate);
     let response = next(request).await;
     response.map(|body| {
@@ -38,6 +40,7 @@ where
             body,
             reader,
             line,
+            tells,
             in_one_breath: false,
         })
     })
@@ -49,6 +52,8 @@ struct Heard {
     /// There until the end.
     reader: Option<Reader>,
     line: Option<Arc<Line>>,
+    /// The client will tell whether it read it.
+    tells: bool,
     /// Nothing had to be waited for since the last frame: what comes now is written together with it.
     in_one_breath: bool,
 }
@@ -59,6 +64,14 @@ impl Heard {
             return;
         };
         match &self.line {
+            Some(line) if self.tells && reader.is_to_be_sure() => {
+                let watching = line.watch();
+                tokio::spawn(async move {
+                    if watching.was_told().await {
+                        reader.finished();
+                    }
+                });
+            }
             // Of a client that reads an answer and leaves before the stream's end has come, nothing can be told: it resets as well.
             Some(line) if self.in_one_breath && reader.is_to_be_sure() => {
                 let watching = line.watch();

@@ -13,13 +13,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
+
+use super::wire::Wire;
 
 /// How long after an answer a reset shows that it was not read: the way there and back, on slow networks too. A client that resets its
 /// connection later counts as one that has read, and so does one whose reset the network swallows.
 const SHOWS_WITHIN: Duration = Duration::from_millis(250);
+
+/// How long a client that tells whether it read an answer may take to do so.
+const TOLD_WITHIN: Duration = Duration::from_secs(30);
 
 /// What was seen of a connection.
 #[derive(Debug)]
@@ -29,7 +33,7 @@ pub(super) struct Line {
     /// Who waits to learn whether an answer was read.
     watching: AtomicUsize,
     /// The socket, kept for them after the connection's end: a reset may still come.
-    left: Mutex<Option<TcpStream>>,
+    left: Mutex<Option<Wire>>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +42,8 @@ struct Seen {
     requests: u64,
     /// The client reset it.
     reset: bool,
+    /// It is over.
+    closed: bool,
 }
 
 impl Line {
@@ -83,13 +89,14 @@ impl Line {
         self.seen.send_modify(|seen| seen.reset = true);
     }
 
-    fn handle_closed(&self, stream: TcpStream) {
+    fn handle_closed(&self, stream: Wire) {
+        self.seen.send_modify(|seen| seen.closed = true);
         if self.watching.load(Ordering::Acquire) > 0 {
             *self.left() = Some(stream);
         }
     }
 
-    fn left(&self) -> MutexGuard<'_, Option<TcpStream>> {
+    fn left(&self) -> MutexGuard<'_, Option<Wire>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +117,16 @@ impl Watching {
         if let Ok(Ok(seen)) = timeout(SHOWS_WITHIN, sign).await {
             return seen.requests > before;
         }
-        self.line.left().as_ref().is_none_or(|stream| !has_failed(stream))
+        self.line.left().as_ref().is_none_or(|stream| !stream.has_failed())
+    }
+
+    /// The same of a client that said beforehand that it will tell: by another request, or by closing the connection without one.
+    pub(super) async fn was_told(mut self) -> bool {
+        let before = self.requests;
+        let sign = self
+            .seen
+            .wait_for(|seen| seen.requests > before || seen.reset || seen.closed);
+        matches!(timeout(TOLD_WITHIN, sign).await, Ok(Ok(seen)) if seen.requests > before)
     }
 }
 
@@ -122,28 +138,23 @@ impl Drop for Watching {
     }
 }
 
-/// The kernel holds an error for the socket: the client reset it. Asking takes the error away.
-fn has_failed(stream: &TcpStream) -> bool {
-    !matches!(stream.take_error(), Ok(None))
-}
-
 /// A connection's socket, whose doings its [`Line`] tells.
 #[derive(Debug)]
 pub(super) struct Socket {
     /// There until it is dropped.
-    stream: Option<TcpStream>,
+    stream: Option<Wire>,
     line: Arc<Line>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, line: Arc<Line>) -> Self {
+    pub(super) fn new(stream: Wire, line: Arc<Line>) -> Self {
         Self {
             stream: Some(stream),
             line,
         }
     }
 
-    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+    fn stream(&mut self) -> io::Result<Pin<&mut Wire>> {
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Pin::new(stream))
     }
@@ -163,7 +174,7 @@ impl AsyncRead for Socket {
         if matches!(result, Poll::Ready(Ok(()))) {
             if buf.filled().len() > filled {
                 self.line.handle_read();
-            } else if room > 0 && self.stream.as_ref().is_some_and(has_failed) {
+            } else if room > 0 && self.stream.as_ref().is_some_and(Wire::has_failed) {
                 // After the client's end of the stream a read no longer tells that it also reset the connection.
                 self.line.handle_reset();
             }

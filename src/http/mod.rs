@@ -13,11 +13,13 @@ mod gate;
 mod guard;
 mod hang_up;
 mod head_clock;
+mod inside;
 mod line;
 mod plain;
 mod reply;
 mod serve;
 mod settings;
+mod wire;
 
 use std::sync::Arc;
 
@@ -31,14 +33,13 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::Gateway;
 use crate::mcp::Server;
 use crate::mcp::sessions::Sessions;
 use door::Door;
 use reply::refusal;
 
 pub use body::MAX_BODY_BYTES;
-pub use serve::{ServeError, serve, serve_endpoint};
+pub use serve::{ServeError, serve, serve_endpoint, serve_socket};
 pub use settings::{Access, Connections, HttpSettings, Patience};
 
 /// The path of the endpoint.
@@ -51,8 +52,8 @@ pub struct Endpoint {
     pub router: Router,
     /// The sessions of the older revisions.
     pub sessions: Arc<Sessions>,
-    /// The gateway behind it.
-    pub gateway: Arc<Gateway>,
+    /// The server behind it.
+    pub server: Server,
     /// Cuts what is still open; for the end of a graceful stop.
     pub cut: CancellationToken,
     /// What connections may take.
@@ -64,7 +65,7 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
     let sessions = Sessions::new(settings.sessions);
     tokio::spawn(Arc::clone(&sessions).reap(stop.clone()));
     let cut = CancellationToken::new();
-    let gateway = Arc::clone(server.gateway());
+    let behind = server.clone();
     let door = Door {
         bearers: bearer::Bearers::new(&settings),
         sessions: Arc::clone(&sessions),
@@ -85,13 +86,14 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
     let router = Router::new()
         .route(
             "/healthz",
-            get(health).with_state(Arc::clone(&gateway)).fallback(wrong_method),
+            get(health).with_state(behind.clone()).fallback(wrong_method),
         )
+        .merge(inside::routes(behind.clone()))
         .merge(guarded);
     Endpoint {
         router,
         sessions,
-        gateway,
+        server: behind,
         cut,
         connections,
     }
@@ -112,14 +114,8 @@ fn mcp_config(sessions: &Arc<Sessions>, patience: Patience, cut: CancellationTok
     config
 }
 
-async fn health(State(gateway): State<Arc<Gateway>>) -> Json<serde_json::Value> {
-    let machines: Vec<&str> = gateway
-        .fleet()
-        .members()
-        .iter()
-        .map(|member| member.machine.name())
-        .collect();
-    Json(json!({"status": "ok", "machines": machines}))
+async fn health(State(server): State<Server>) -> Json<serde_json::Value> {
+    Json(json!({"status": "ok", "machines": server.machines()}))
 }
 
 async fn ready(State(stop): State<CancellationToken>) -> (StatusCode, Json<serde_json::Value>) {

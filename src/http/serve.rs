@@ -4,7 +4,6 @@
 //! process out by opening connections, with or without a bearer.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::head_clock::HeadClock;
 use super::line::{Line, Socket};
 use super::settings::Connections;
+use super::wire::{Accept, Connection, Wire};
 use super::{Endpoint, HttpSettings, endpoint};
 use crate::mcp::Server;
 
@@ -54,36 +54,11 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 const TOO_MANY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 5\r\nconnection: close\r\ncontent-length: 117\r\n\r\n{\"error\":\"too_many_connections\",\"message\":\"Too many connections are open. Close those that are not needed, or wait.\"}";
 
-/// Both ends of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Connection {
-    pub(super) peer: SocketAddr,
-    /// The address that the client connected to.
-    pub(super) local: Option<SocketAddr>,
-}
-
-/// Where connections come from.
-trait Accept {
-    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)>;
-}
-
-impl Accept for TcpListener {
-    async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
-        Self::accept(self).await
-    }
-}
-
 /// The next connection; errors are waited out.
-async fn next_connection(listener: &mut impl Accept) -> (TcpStream, SocketAddr) {
+async fn next_connection(listener: &mut impl Accept) -> (Wire, Connection) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => {
-                // Without it an answer waits 40 ms for the client's delayed acknowledgement.
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "TCP_NODELAY could not be set");
-                }
-                return (stream, peer);
-            }
+            Ok(accepted) => return accepted,
             // The client's own: it left before its turn.
             Err(error)
                 if matches!(
@@ -117,22 +92,18 @@ impl Accepting {
     /// Accepts until `stop` is cancelled.
     async fn run(&self, mut listener: impl Accept) {
         loop {
-            let (stream, peer) = tokio::select! {
+            let (stream, ends) = tokio::select! {
                 next = next_connection(&mut listener) => next,
                 () = self.stop.cancelled() => return,
             };
             match Arc::clone(&self.room).try_acquire_owned() {
-                Ok(place) => self.open(stream, peer, place),
+                Ok(place) => self.open(stream, ends, place),
                 Err(_) => self.turn_away(stream),
             }
         }
     }
 
-    fn open(&self, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
-        let connection = Connection {
-            peer,
-            local: stream.local_addr().ok(),
-        };
+    fn open(&self, stream: Wire, ends: Connection, place: OwnedSemaphorePermit) {
         let line = Line::new();
         let mut builder = http1::Builder::new();
         builder
@@ -146,7 +117,7 @@ impl Accepting {
         let router = TowerToHyperService::new(self.router.clone());
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             line.handle_request();
-            request.extensions_mut().insert(ConnectInfo(connection));
+            request.extensions_mut().insert(ConnectInfo(ends));
             request.extensions_mut().insert(Arc::clone(&line));
             router.call(request)
         });
@@ -165,13 +136,13 @@ impl Accepting {
                 }
             };
             if let Err(error) = ended {
-                tracing::trace!(%peer, %error, "a connection broke");
+                tracing::trace!(?ends, %error, "a connection broke");
             }
             drop(place);
         });
     }
 
-    fn turn_away(&self, mut stream: TcpStream) {
+    fn turn_away(&self, mut stream: Wire) {
         tracing::warn!(
             most = self.limits.most,
             "too many connections are open: another one is refused"
@@ -217,10 +188,20 @@ pub async fn serve_endpoint(
     endpoint: Endpoint,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
+    serve_on(listener, endpoint, stop).await;
+    Ok(())
+}
+
+/// The same on the socket in the state directory.
+pub async fn serve_socket(listener: UnixListener, endpoint: Endpoint, stop: CancellationToken) {
+    serve_on(listener, endpoint, stop).await;
+}
+
+async fn serve_on(listener: impl Accept, endpoint: Endpoint, stop: CancellationToken) {
     let Endpoint {
         router,
         sessions,
-        gateway,
+        server,
         cut,
         connections,
     } = endpoint;
@@ -261,15 +242,16 @@ pub async fn serve_endpoint(
         () = stopping => tracing::warn!("some connections did not end in time and are cut"),
     }
     // Mutations outlive their requests, but not the process.
-    if timeout(SETTLE_WITHIN, gateway.settled()).await.is_err() {
+    if timeout(SETTLE_WITHIN, server.settled()).await.is_err() {
         tracing::warn!("some calls did not end in time");
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use tokio::net::TcpStream;
 
     use super::*;
 
@@ -277,10 +259,10 @@ mod tests {
     struct Failing(TcpListener, Vec<io::Error>);
 
     impl Accept for Failing {
-        async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        async fn accept(&mut self) -> io::Result<(Wire, Connection)> {
             match self.1.pop() {
                 Some(error) => Err(error),
-                None => self.0.accept().await,
+                None => Accept::accept(&mut self.0).await,
             }
         }
     }
@@ -290,6 +272,9 @@ mod tests {
         let mut listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = tokio::spawn(TcpStream::connect(listener.local_addr().unwrap()));
         let (accepted, _) = next_connection(&mut listener).await;
+        let Wire::Tcp(accepted) = accepted else {
+            panic!("it came by TCP")
+        };
         assert!(accepted.nodelay().unwrap());
         client.await.unwrap().unwrap();
     }

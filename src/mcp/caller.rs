@@ -3,12 +3,15 @@
 //! It makes the gateway's [`Caller`]. It trusts no header with a name: who a client is comes from its bearer alone.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::request::Parts;
+use rmcp::model::RequestMetaObject;
 
 use crate::config::DEFAULT_CLIENT;
 use crate::fleet::Limits;
 use crate::gateway::{Caller, Delivery, ErrorCode, ToolError};
+use crate::mcp::owner::{META_KEY, Passport, unreadable};
 
 /// The header with the conversation that a call came from.
 pub const ORIGIN_HEADER: &str = "x-conversation-origin";
@@ -24,6 +27,11 @@ pub struct Client {
     /// What it may see and do.
     pub limits: Limits,
 }
+
+/// Beside a request of a process that may call for others: the HTTP layer puts it there for those that came over the socket in the state
+/// directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Trusted;
 
 impl Default for Client {
     fn default() -> Self {
@@ -54,7 +62,18 @@ pub(super) fn caller(
         origin,
         limits,
         delivery,
+        under_way: Duration::ZERO,
     })
+}
+
+/// Whom another process of the gateway calls for. It is asked for only where the call came over the socket in the state directory.
+pub(super) fn passport(parts: Option<&Parts>, meta: &RequestMetaObject) -> Result<Option<Passport>, ToolError> {
+    if parts.and_then(|parts| parts.extensions.get::<Trusted>()).is_none() {
+        return Ok(None);
+    }
+    let Some(passport) = meta.get(META_KEY) else { return Ok(None) };
+    let passport = serde_json::from_value(passport.clone()).map_err(|error| unreadable(&error))?;
+    Ok(Some(passport))
 }
 
 fn header_origin(parts: &Parts) -> Result<Option<String>, ToolError> {

@@ -6,6 +6,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde_json::Value;
 
+use crate::fleet::PatternError;
 use crate::gateway::{ErrorCode, ToolError};
 
 /// The result of a failed call.
@@ -68,6 +69,12 @@ pub(super) fn internal(tool: &str) -> ToolError {
         format!("{tool} failed by a fault of the gateway; its log has the details."),
     )
     .hint("What it was to do may have happened: look with t3_thread before you try again.")
+}
+
+/// A pattern that another process of the gateway sent.
+pub(super) fn pattern(error: &PatternError) -> ToolError {
+    ToolError::new(ErrorCode::Internal, format!("A limit of this call cannot be read: {error}. Nothing was done."))
+        .hint("Tell the operator: it stands in the config of the process that passed the call on.")
 }
 
 /// A wait ended because nobody was there to hear its end.

@@ -7,9 +7,11 @@
 mod caller;
 mod errors;
 mod fate;
+mod forward;
 mod instructions;
 mod log;
 mod one_id;
+mod owner;
 mod progress;
 pub mod schema;
 mod server;
@@ -19,11 +21,13 @@ mod text;
 mod tool;
 pub mod tools;
 
-pub use caller::{Client, ORIGIN_BYTES, ORIGIN_HEADER, is_origin};
+pub use caller::{Client, ORIGIN_BYTES, ORIGIN_HEADER, Trusted, is_origin};
 pub use fate::{Fate, Reader};
+pub use forward::Place;
 pub use instructions::TEXT as INSTRUCTIONS;
 pub use log::WithoutHangUps;
+pub use owner::{About, Owner, TELLS_HEADER, Unanswered};
 pub use progress::Progress;
 pub use server::Server;
 pub use stdio::{StdioError, serve_stdio};
-pub use tool::{Call, Effect, Tool};
+pub use tool::{Again, Call, Effect, Tool};

@@ -22,20 +22,22 @@ impl Progress {
     pub fn new(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
         Self { peer, token }
     }
+
+    /// Tells the heartbeat of that number.
+    pub(super) async fn tell(&self, number: u64, message: String) {
+        // Within f64's whole numbers for longer than any wait lasts.
+        #[allow(clippy::cast_precision_loss)]
+        let count = number as f64 + 1.0;
+        let progress = ProgressNotificationParam::new(self.token.clone(), count).with_message(message);
+        // A client that hung up is seen by the transport; here it must not end the work.
+        if let Err(error) = self.peer.notify_progress(progress).await {
+            tracing::debug!(%error, "progress could not be told");
+        }
+    }
 }
 
 impl ProgressSink for Progress {
     fn tick(&self, tick: Tick) -> BoxFuture<'_, ()> {
-        async move {
-            // Within f64's whole numbers for longer than any wait lasts.
-            #[allow(clippy::cast_precision_loss)]
-            let count = tick.number as f64 + 1.0;
-            let progress = ProgressNotificationParam::new(self.token.clone(), count).with_message(tick.message);
-            // A client that hung up is seen by the transport; here it must not end the work.
-            if let Err(error) = self.peer.notify_progress(progress).await {
-                tracing::debug!(%error, "progress could not be told");
-            }
-        }
-        .boxed()
+        self.tell(tick.number, tick.message).boxed()
     }
 }

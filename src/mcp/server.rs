@@ -6,6 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rmcp::model::{
@@ -14,8 +15,10 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::sync::watch;
 
 use crate::gateway::{ErrorCode, Gateway, ToolError};
+use crate::mcp::forward::{Forwarded, Place, forward};
 use crate::mcp::tool::{Request, Route, Tool};
 use crate::mcp::{errors, instructions, tools};
 
@@ -26,7 +29,7 @@ pub struct Server {
 }
 
 struct Inner {
-    gateway: Arc<Gateway>,
+    place: watch::Sender<Place>,
     /// In the order in which they are listed.
     routes: Vec<Route>,
     /// The origin of what is dispatched over stdio.
@@ -34,20 +37,52 @@ struct Inner {
 }
 
 impl Server {
-    /// A server with the product's tools.
+    /// A server with the product's tools, done by this process.
     pub fn new(gateway: Arc<Gateway>) -> Self {
+        Self::at(Place::Here(gateway))
+    }
+
+    /// The same, done at that place.
+    pub fn at(place: Place) -> Self {
         Self {
             inner: Arc::new(Inner {
-                gateway,
+                place: watch::Sender::new(place),
                 routes: tools::all(),
                 stdio_origin: None,
             }),
         }
     }
 
-    /// The gateway behind it.
-    pub fn gateway(&self) -> &Arc<Gateway> {
-        &self.inner.gateway
+    /// From now on calls are done by this process, those that wait for an owner included.
+    pub fn move_in(&self, gateway: Arc<Gateway>) {
+        self.inner.place.send_replace(Place::Here(gateway));
+    }
+
+    /// The names of the machines behind it.
+    pub fn machines(&self) -> Vec<String> {
+        match self.place() {
+            Place::Here(gateway) => {
+                let members = gateway.fleet().members().iter();
+                members.map(|member| member.machine.name().to_owned()).collect()
+            }
+            Place::There(owner) => owner.machines(),
+        }
+    }
+
+    /// Waits until what goes on behind the answered calls has ended; call it when no call comes in any more.
+    pub async fn settled(&self) {
+        match self.place() {
+            Place::Here(gateway) => gateway.settled().await,
+            Place::There(owner) => {
+                owner.tasks().close();
+                owner.tasks().wait().await;
+            }
+        }
+    }
+
+    /// Where calls are done now.
+    pub fn place(&self) -> Place {
+        self.inner.place.borrow().clone()
     }
 
     /// The same with one tool more.
@@ -65,7 +100,7 @@ impl Server {
     /// Changes a server that nobody serves yet.
     fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Arc::try_unwrap(self.inner).unwrap_or_else(|shared| Inner {
-            gateway: Arc::clone(&shared.gateway),
+            place: watch::Sender::new(shared.place.borrow().clone()),
             routes: shared.routes.clone(),
             stdio_origin: shared.stdio_origin.clone(),
         });
@@ -87,9 +122,17 @@ impl Server {
             arguments: request.arguments,
             context,
             stdio_origin: self.inner.stdio_origin.as_deref(),
+            under_way: Duration::ZERO,
+        };
+        let (gateway, request) = match self.place() {
+            Place::Here(gateway) => (gateway, request),
+            Place::There(_) => match forward(self.inner.place.subscribe(), route, request).await {
+                Forwarded::Done(result) => return result,
+                Forwarded::Here(gateway, request) => (gateway, request),
+            },
         };
         // Nothing that the call could have left half done is used again: locks here recover from poison, and state is the gateway's.
-        let called = AssertUnwindSafe((route.run)(&self.inner.gateway, request))
+        let called = AssertUnwindSafe((route.run)(&gateway, request))
             .catch_unwind()
             .await;
         called.unwrap_or_else(|_| {

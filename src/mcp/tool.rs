@@ -4,6 +4,7 @@
 //! a read that ends when nobody hears it, a mutation that never does, and a result with the same facts as data and as text.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -30,6 +31,15 @@ pub enum Effect {
     Changes,
 }
 
+/// Whether a call may be repeated when nobody knows whether it was done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Again {
+    /// It changes nothing, or finds what it did before.
+    Freely,
+    /// It might hit what came after.
+    Never,
+}
+
 /// One tool.
 pub trait Tool: 'static {
     /// Its name.
@@ -40,6 +50,11 @@ pub trait Tool: 'static {
     const DESCRIPTION: &'static str;
     /// What it does to the world.
     const EFFECT: Effect;
+    /// Whether the gateway may do it again when nobody knows whether it was done.
+    const AGAIN: Again = match Self::EFFECT {
+        Effect::Reads => Again::Freely,
+        Effect::Changes => Again::Never,
+    };
     /// What it takes.
     type Args: DeserializeOwned + JsonSchema + Send;
     /// What it answers.
@@ -70,6 +85,8 @@ pub struct Call {
 pub(super) struct Route {
     /// What `tools/list` shows.
     pub(super) tool: rmcp::model::Tool,
+    pub(super) effect: Effect,
+    pub(super) again: Again,
     /// Runs it.
     pub(super) run: for<'a> fn(&'a Arc<Gateway>, Request<'a>) -> BoxFuture<'a, CallToolResult>,
 }
@@ -80,6 +97,8 @@ pub(super) struct Request<'a> {
     pub(super) arguments: Option<JsonObject>,
     pub(super) context: RequestContext<RoleServer>,
     pub(super) stdio_origin: Option<&'a str>,
+    /// How long it was passed on before it is done here.
+    pub(super) under_way: Duration,
 }
 
 impl Route {
@@ -103,6 +122,8 @@ impl Route {
             .with_annotations(annotations);
         Self {
             tool,
+            effect: T::EFFECT,
+            again: T::AGAIN,
             run: |gateway, request| run::<T>(gateway, request).boxed(),
         }
     }
@@ -153,7 +174,11 @@ async fn answer<T: Tool>(
     parts: Option<&Parts>,
     delivery: Delivery,
 ) -> Result<T::Answer, ToolError> {
-    let caller = caller::caller(parts, request.stdio_origin, delivery)?;
+    let mut caller = match caller::passport(parts, &request.context.meta)? {
+        Some(passport) => passport.caller(gateway.fleet(), delivery).map_err(|error| errors::pattern(&error))?,
+        None => caller::caller(parts, request.stdio_origin, delivery)?,
+    };
+    caller.under_way = caller.under_way.saturating_add(request.under_way);
     let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
     let args = serde_path_to_error::deserialize(arguments)
         .map_err(|error| errors::wrong_arguments(T::NAME, request.schema, &error))?;

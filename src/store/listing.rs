@@ -87,7 +87,8 @@ impl DeliveryState {
         }
     }
 
-    fn parse(word: &str) -> Option<Self> {
+    /// The state of that word.
+    pub fn parse(word: &str) -> Option<Self> {
         [Self::Waiting, Self::Delivered, Self::Dead]
             .into_iter()
             .find(|state| state.as_str() == word)

@@ -7,6 +7,9 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::thread;
+
+use tokio::sync::oneshot;
 
 /// The lock's file in the state directory. It is never removed: who waits for it holds it open.
 pub const OWNER_FILE: &str = "owner.lock";
@@ -24,23 +27,51 @@ impl Ownership {
     /// # Errors
     /// The file cannot be made, opened or locked.
     pub fn take(state: &Path) -> io::Result<Option<Self>> {
-        let mut file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-            .open(state.join(OWNER_FILE))?;
+        let file = open(state)?;
         match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
+            Ok(()) => Self::taken(file).map(Some),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    /// Waits until nobody else has it. Dropping the future gives up; then the thread that waits for the kernel gives it back when it comes.
+    ///
+    /// # Errors
+    /// The file cannot be made, opened or locked.
+    pub async fn wait(state: &Path) -> io::Result<Self> {
+        let file = open(state)?;
+        let (sender, receiver) = oneshot::channel();
+        // The runtime's own threads are few, and it would wait for one that blocks when the process ends.
+        thread::Builder::new().name("owner".to_owned()).spawn(move || {
+            let locked = loop {
+                match file.lock() {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other,
+                }
+            };
+            // Nobody waits any more: the file is closed, and the lock with it.
+            let _ = sender.send(locked.and_then(|()| Self::taken(file)));
+        })?;
+        receiver.await.map_err(io::Error::other)?
+    }
+
+    fn taken(mut file: File) -> io::Result<Self> {
         // For the person who looks: nothing reads it.
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
-        Ok(Some(Self { _file: file }))
+        Ok(Self { _file: file })
     }
+}
+
+fn open(state: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(state.join(OWNER_FILE))
 }
 
 #[cfg(test)]
@@ -57,6 +88,22 @@ mod tests {
         assert!(Ownership::take(state.path()).unwrap().is_none());
         drop(first);
         assert!(Ownership::take(state.path()).unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn who_waits_has_it_when_the_one_before_ends_and_who_gave_up_does_not_keep_it() {
+        let state = tempfile::tempdir().unwrap();
+        let first = Ownership::take(state.path()).unwrap();
+        let given_up = tokio::time::timeout(std::time::Duration::from_millis(20), Ownership::wait(state.path())).await;
+        assert!(given_up.is_err());
+        let waiting = Ownership::wait(state.path());
+        tokio::pin!(waiting);
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        drop(first);
+        let second = waiting.await.unwrap();
+        assert!(Ownership::take(state.path()).unwrap().is_none());
+        drop(second);
+        Ownership::wait(state.path()).await.unwrap();
     }
 
     #[test]

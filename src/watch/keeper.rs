@@ -83,7 +83,7 @@ pub(super) async fn start(
 
 fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSettings) -> Roster {
     let ceiling = member.map_or(RuntimeMode::FullAccess, |member| {
-        member.rules.ceiling(&Limits::default())
+        member.ceiling(&Limits::default())
     });
     Roster::new(machine, ceiling, settings, Timestamp::now())
 }

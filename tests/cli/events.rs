@@ -1,41 +1,13 @@
 //! `events`: the ledger as a person reads it, beside the process that keeps it and after that one ended.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::receiver::Receiver;
 use crate::stdio::Client;
 use crate::support::{Machine, Place};
-
-/// A receiver that takes everything.
-fn receiver() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let mut length = 0;
-            loop {
-                let mut line = String::new();
-                reader.read_line(&mut line).unwrap();
-                if let Some(said) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = said.trim().parse().unwrap();
-                }
-                if line.trim().is_empty() {
-                    break;
-                }
-            }
-            reader.read_exact(&mut vec![0; length]).unwrap();
-            stream
-                .write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
-                .unwrap();
-        }
-    });
-    address
-}
 
 fn place(machine: &Machine, hook: SocketAddr) -> Place {
     Place::new().config(&format!(
@@ -54,7 +26,7 @@ fn listed(place: &Place) -> Vec<Value> {
 #[test]
 fn a_delivered_event_is_listed_shown_and_not_sent_twice() {
     let machine = Machine::start();
-    let place = place(&machine, receiver());
+    let place = place(&machine, Receiver::start().address);
     let mut client = Client::start(&place);
     client.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "say it"}));
     let delivered = |place: &Place| {
@@ -89,7 +61,7 @@ fn a_delivered_event_is_listed_shown_and_not_sent_twice() {
 #[test]
 fn a_sample_says_whether_the_hook_takes_it() {
     let machine = Machine::start();
-    let ran = place(&machine, receiver()).run(&["events", "test", "--json"]);
+    let ran = place(&machine, Receiver::start().address).run(&["events", "test", "--json"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     let outcome: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&outcome["delivered"], &outcome["status"]), (&json!(true), &json!(204)));
@@ -109,19 +81,4 @@ fn without_a_ledger_or_a_hook_it_says_so() {
     assert!(ran.err.contains("there is no ledger"), "{}", ran.err);
     let ran = place.run(&["events", "test"]);
     assert!(ran.err.contains("no hook is configured"), "{}", ran.err);
-}
-
-#[test]
-fn a_second_process_on_the_state_serves_without_events_and_says_so() {
-    let machine = Machine::start();
-    let place = machine.place();
-    let mut first = Client::start(&place);
-    let mut second = Client::start(&place);
-    let work = json!({"project": "t3-smoke", "prompt": "say it"});
-    assert_eq!(first.done(1, "t3_dispatch", &work)["watch"], true);
-    assert_eq!(second.done(1, "t3_dispatch", &work)["watch"], false);
-    drop(first);
-    // The lock went with its owner.
-    let mut third = Client::start(&place);
-    assert_eq!(third.done(1, "t3_dispatch", &work)["watch"], true);
 }

@@ -1,6 +1,7 @@
 //! `serve --stdio` as an MCP client starts it: one JSON message a line, and an end in order whichever way it comes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use rustix::process::Signal;
@@ -17,8 +18,13 @@ pub struct Client {
 
 impl Client {
     pub fn start(place: &Place) -> Self {
-        let config = place.path("cwd/t3code.toml");
+        Self::start_with(place, &place.path("cwd/t3code.toml"), &[])
+    }
+
+    /// With that config, and those further arguments.
+    pub fn start_with(place: &Place, config: &Path, more: &[&str]) -> Self {
         let mut command = place.command(&["serve", "--stdio", "--config", config.to_str().unwrap()]);
+        command.args(more);
         command.env("T3_TOKEN", "any").stdin(Stdio::piped());
         let mut serve = Running::start(command);
         let mut client = Self {
@@ -56,7 +62,12 @@ impl Client {
         }
     }
 
-    fn answer(&mut self, id: u64) -> Value {
+    /// Waits for a heartbeat.
+    pub fn progress(&mut self) {
+        self.next(|message| message["method"] == "notifications/progress");
+    }
+
+    pub fn answer(&mut self, id: u64) -> Value {
         self.next(|message| message["id"] == id)["result"].clone()
     }
 

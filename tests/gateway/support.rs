@@ -106,6 +106,7 @@ impl KeptHouse {
         let watching = watch::start(Arc::clone(&fleet), store.clone(), settings, wishes, stop.clone());
         let watching = watching.await.unwrap();
         let ledger = Ledger {
+            delivers: true,
             store: store.clone(),
             tracking: tracking.clone(),
         };

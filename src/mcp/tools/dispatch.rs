@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::gateway::{DispatchAnswer, DispatchArgs, Gateway, ToolError};
-use crate::mcp::tool::{Call, Effect, Tool};
+use crate::mcp::tool::{Again, Call, Effect, Tool};
 
 /// Starts work.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ impl Tool for Dispatch {
         A busy thread_id is refused (thread_busy) unless when_busy says queue, steer or restart. Left out, model, options and modes are the thread's \
         own or the machine's defaults.";
     const EFFECT: Effect = Effect::Changes;
+    // A dispatch whose answer was lost is found by an equal one.
+    const AGAIN: Again = Again::Freely;
     type Args = DispatchArgs;
     type Answer = DispatchAnswer;
 

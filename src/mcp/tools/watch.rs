@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::gateway::{Gateway, ToolError, WatchAnswer, WatchArgs};
-use crate::mcp::tool::{Call, Effect, Tool};
+use crate::mcp::tool::{Again, Call, Effect, Tool};
 
 /// Switches a thread's events.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ impl Tool for Watch {
         With `thread_id` and `enabled`: switches the events of all its runs on, for this conversation, or off. Returns when that is on disk. It does \
         not wait for anything: t3_wait does.";
     const EFFECT: Effect = Effect::Changes;
+    // Switching what is switched already changes nothing.
+    const AGAIN: Again = Again::Freely;
     type Args = WatchArgs;
     type Answer = WatchAnswer;
 

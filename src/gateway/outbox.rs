@@ -1,0 +1,102 @@
+//! Events and their deliveries as the operator sees them: listed, one in full, sent again. For the command line, which reads them from the
+//! ledger itself or from the process that keeps it: the shapes are the same.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::store::{DeliveryState, ListFilter, Listed, Resend, Store, StoreError};
+
+/// The newest events.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EventList {
+    /// The newest first.
+    pub events: Vec<EventEntry>,
+}
+
+/// One event and what became of its delivery.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct EventEntry {
+    /// What is sent.
+    pub event: Value,
+    /// Its delivery; none where it is not meant to be delivered.
+    pub delivery: Option<DeliveryEntry>,
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DeliveryEntry {
+    /// `waiting`, `delivered` or `dead`.
+    pub state: String,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Earlier events of its thread were passed.
+    pub out_of_order: bool,
+    /// When the next attempt is due, while it waits.
+    pub due_at: Option<Timestamp>,
+    /// When the last attempt ended.
+    pub last_attempt_at: Option<Timestamp>,
+    /// What status it was answered with.
+    pub last_status: Option<u16>,
+    /// What went wrong with it.
+    pub last_error: Option<String>,
+}
+
+/// What came of the wish to send an event again.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryOutcome {
+    /// It is due now.
+    Queued,
+    /// It is due, and waits for an earlier event of its thread.
+    Behind,
+    /// It is being sent just now.
+    InFlight,
+    /// It was delivered.
+    Delivered,
+    /// It was never meant to be delivered.
+    NotForDelivery,
+    /// There is no such event.
+    Unknown,
+}
+
+/// The newest events, of those whose delivery stands so.
+pub async fn list_events(store: &Store, state: Option<DeliveryState>, limit: u32) -> Result<EventList, StoreError> {
+    let listed = store.deliveries(ListFilter { state, before: None }, limit).await?;
+    Ok(EventList {
+        events: listed.into_iter().map(entry).collect(),
+    })
+}
+
+/// One event.
+pub async fn event_entry(store: &Store, id: &str) -> Result<Option<EventEntry>, StoreError> {
+    Ok(store.delivery(id).await?.map(entry))
+}
+
+/// Makes an event due again.
+pub async fn retry_event(store: &Store, id: &str) -> Result<RetryOutcome, StoreError> {
+    Ok(match store.retry_event(id, Timestamp::now()).await? {
+        Resend::Queued => RetryOutcome::Queued,
+        Resend::Behind => RetryOutcome::Behind,
+        Resend::InFlight => RetryOutcome::InFlight,
+        Resend::Delivered => RetryOutcome::Delivered,
+        Resend::NotForDelivery => RetryOutcome::NotForDelivery,
+        Resend::Unknown => RetryOutcome::Unknown,
+    })
+}
+
+fn entry(listed: Listed) -> EventEntry {
+    EventEntry {
+        // What is in the ledger was written as JSON.
+        event: serde_json::from_str(&listed.event.body).unwrap_or(Value::Null),
+        delivery: listed.delivery.map(|delivery| DeliveryEntry {
+            state: delivery.state.as_str().to_owned(),
+            attempts: delivery.attempts,
+            out_of_order: delivery.out_of_order,
+            due_at: (delivery.state == DeliveryState::Waiting).then_some(delivery.due_at),
+            last_attempt_at: delivery.last_attempt_at,
+            last_status: delivery.last_status,
+            last_error: delivery.last_error,
+        }),
+    }
+}
