@@ -90,7 +90,8 @@ async fn demo() -> Result<(), Failure> {
     let (scratch, mut receiver) = (Scratch::new(), Receiver::start().await?);
     step("a receiver of hook events", receiver.hook.url.as_str());
     let state = StateDir::open(scratch.path()).map_err(Failure::said)?;
-    let ownership = ledger::own(&state)?.ok_or_else(|| Failure::said("its own state directory is in use; that is a fault of this program"))?;
+    let ownership = ledger::own(&state)?
+        .ok_or_else(|| Failure::said("its own state directory is in use; that is a fault of this program"))?;
     let ledger = ledger::open_at(&state, ownership, &fleet, WATCH, Some(&receiver.hook)).await?;
     let handle = Some(ledger.handle());
     let server = Server::new(Gateway::new(fleet, GatewaySettings::default(), handle, stop.clone()));

@@ -149,7 +149,9 @@ impl Outbox {
     async fn list(&self, state: Option<DeliveryState>, limit: u32) -> Result<EventList, Failure> {
         match self {
             Self::Owner(owner) => {
-                let state = state.map(|state| format!("&state={}", state.as_str())).unwrap_or_default();
+                let state = state
+                    .map(|state| format!("&state={}", state.as_str()))
+                    .unwrap_or_default();
                 ask(owner, Method::GET, &format!("/events?limit={limit}{state}")).await
             }
             Self::Ledger { store, .. } => list_events(store, state, limit).await.map_err(Failure::said),
@@ -179,7 +181,10 @@ impl Outbox {
 }
 
 async fn ask<T: DeserializeOwned>(owner: &Owner, method: Method, path: &str) -> Result<T, Failure> {
-    owner.ask(method, path).await.map_err(|error| role::did_not_answer(&error))
+    owner
+        .ask(method, path)
+        .await
+        .map_err(|error| role::did_not_answer(&error))
 }
 
 /// An id as it stands in a path: what none is made of is in none.

@@ -20,10 +20,7 @@ pub(super) struct Args {
 /// Asks and prints. If none of the machines is online, it fails afterwards.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
-    let answer = runtime::run_alone(async {
-        let asking = Asking::start(&config).await?;
-        Ok::<_, Failure>(asking.machines().await?)
-    })??;
+    let answer = runtime::run_alone(async { Asking::start(&config).await?.machines().await })??;
     if args.json {
         output::json(&answer)?;
     } else {

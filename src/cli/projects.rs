@@ -22,10 +22,7 @@ pub(super) struct Args {
 /// Asks and prints. A machine that did not answer makes it fail, after the others' projects are printed.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
-    let answer = runtime::run_alone(async {
-        let asking = Asking::start(&config).await?;
-        Ok::<_, Failure>(asking.projects(args.machine.as_deref()).await?)
-    })??;
+    let answer = runtime::run_alone(async { Asking::start(&config).await?.projects(args.machine.as_deref()).await })??;
     if args.json {
         output::json(&answer)?;
     } else {

@@ -147,7 +147,10 @@ fn compare(config: &Config, owner: &About) -> Result<(), Failure> {
             );
         }
     }
-    tracing::info!(pid, "another process keeps the ledger of this state directory: calls are passed on to it, until this one takes its place");
+    tracing::info!(
+        pid,
+        "another process keeps the ledger of this state directory: calls are passed on to it, until this one takes its place"
+    );
     Ok(())
 }
 

@@ -134,7 +134,9 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
     // For other processes on the state directory; nobody else comes by it.
     let endpoint = http::endpoint(server.clone(), HttpSettings::new(Access::Bearers(Vec::new())), &stop);
     let serving = async {
-        let ended = mcp::serve_stdio(server.clone(), stop.clone()).await.map_err(Failure::said);
+        let ended = mcp::serve_stdio(server.clone(), stop.clone())
+            .await
+            .map_err(Failure::said);
         // However it ended; what was being sent to a machine is still seen through.
         stop.cancel();
         server.settled().await;

@@ -31,10 +31,7 @@ impl SocketPath {
     /// The path is too long, and its directory cannot be opened.
     pub fn new(path: PathBuf) -> io::Result<Self> {
         if path.as_os_str().len() <= LONGEST_PATH {
-            return Ok(Self {
-                path,
-                _directory: None,
-            });
+            return Ok(Self { path, _directory: None });
         }
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(ErrorKind::InvalidInput.into());

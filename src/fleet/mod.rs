@@ -109,5 +109,4 @@ impl Rules {
             max_runtime_mode: machine.max_runtime_mode,
         })
     }
-
 }

@@ -18,8 +18,8 @@ use subtle::ConstantTimeEq as _;
 
 use super::failures::Failures;
 use super::reply::refusal;
-use super::wire::{Connection, is_socket};
 use super::settings::{Access, HttpSettings};
+use super::wire::{Connection, is_socket};
 use crate::mcp::{Client, Trusted};
 
 /// The digest of a token, and who is behind it.
@@ -85,15 +85,13 @@ where
 }
 
 fn refused(bearers: &Bearers, request: &Request, token_shown: bool) -> Response {
-    let address = request
-        .extensions()
-        .get::<ConnectInfo<Connection>>()
-        .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(connection)| {
-            match connection {
-                Connection::Tcp { peer, .. } => peer.ip(),
-                Connection::Socket => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            }
-        });
+    let address = request.extensions().get::<ConnectInfo<Connection>>().map_or(
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        |ConnectInfo(connection)| match connection {
+            Connection::Tcp { peer, .. } => peer.ip(),
+            Connection::Socket => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        },
+    );
     let wait = bearers
         .failures
         .lock()

@@ -15,8 +15,8 @@ use http::{HeaderValue, StatusCode};
 use url::Url;
 
 use super::reply::refusal;
-use super::wire::{Connection, is_socket};
 use super::settings::HttpSettings;
+use super::wire::{Connection, is_socket};
 use crate::protocol::Untrusted;
 
 /// How much of a refused header is shown.

@@ -38,7 +38,9 @@ async fn inside(request: Request, next: Next) -> Response {
 }
 
 async fn about(State(server): State<Server>) -> Response {
-    let Some((gateway, ledger)) = kept(&server) else { return not_here() };
+    let Some((gateway, ledger)) = kept(&server) else {
+        return not_here();
+    };
     let machines: BTreeMap<String, String> = gateway
         .fleet()
         .members()

@@ -71,7 +71,9 @@ pub(super) fn passport(parts: Option<&Parts>, meta: &RequestMetaObject) -> Resul
     if parts.and_then(|parts| parts.extensions.get::<Trusted>()).is_none() {
         return Ok(None);
     }
-    let Some(passport) = meta.get(META_KEY) else { return Ok(None) };
+    let Some(passport) = meta.get(META_KEY) else {
+        return Ok(None);
+    };
     let passport = serde_json::from_value(passport.clone()).map_err(|error| unreadable(&error))?;
     Ok(Some(passport))
 }

@@ -73,8 +73,11 @@ pub(super) fn internal(tool: &str) -> ToolError {
 
 /// A pattern that another process of the gateway sent.
 pub(super) fn pattern(error: &PatternError) -> ToolError {
-    ToolError::new(ErrorCode::Internal, format!("A limit of this call cannot be read: {error}. Nothing was done."))
-        .hint("Tell the operator: it stands in the config of the process that passed the call on.")
+    ToolError::new(
+        ErrorCode::Internal,
+        format!("A limit of this call cannot be read: {error}. Nothing was done."),
+    )
+    .hint("Tell the operator: it stands in the config of the process that passed the call on.")
 }
 
 /// A wait ended because nobody was there to hear its end.

@@ -103,7 +103,7 @@ impl Driver<'_> {
                 biased;
                 answered = self.ask(&owner, in_haste) => answered,
                 // Whoever reads is not heard; what changes something goes on at the owner's.
-                () = self.gone() => return self.failed(&errors::unheard(self.name())),
+                () = self.gone() => return failed(&errors::unheard(self.name())),
                 // Told to stop, this process answers its waits first: it asks once more how things stand.
                 () = owner.stop().cancelled(), if !in_haste && self.route.effect == Effect::Reads => continue,
             };
@@ -117,15 +117,15 @@ impl Driver<'_> {
             tracing::debug!(tool = self.name(), %error, "the owner of the state directory did not answer");
             let may_be_done = match &error {
                 Unanswered::Nobody(_) => false,
-                Unanswered::Refused(_) => return self.failed(&not_answered(self.name(), &error)),
+                Unanswered::Refused(_) => return failed(&not_answered(self.name(), &error)),
                 Unanswered::Broken(_) | Unanswered::Silent => self.route.again == Again::Never,
             };
             if may_be_done {
-                return self.failed(&unknown(self.name(), &error));
+                return failed(&unknown(self.name(), &error));
             }
             let alone = *alone_since.get_or_insert_with(Instant::now);
             if matches!(error, Unanswered::Silent) || in_haste || alone.elapsed() > PATIENCE {
-                return self.failed(&not_answered(self.name(), &error));
+                return failed(&not_answered(self.name(), &error));
             }
             if !matches!(error, Unanswered::Nobody(_)) {
                 // It was there a moment ago: the patience is for the next one.
@@ -134,7 +134,7 @@ impl Driver<'_> {
             tokio::select! {
                 _ = place.changed() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = self.gone() => return self.failed(&errors::unheard(self.name())),
+                () = self.gone() => return failed(&errors::unheard(self.name())),
             }
         }
     }
@@ -193,10 +193,10 @@ impl Driver<'_> {
     fn name(&self) -> &str {
         &self.route.tool.name
     }
+}
 
-    fn failed(&self, error: &ToolError) -> Driven {
-        Driven::Done(errors::failed(error))
-    }
+fn failed(error: &ToolError) -> Driven {
+    Driven::Done(errors::failed(error))
 }
 
 /// It was sent, and whether it was done nobody knows.

@@ -132,9 +132,7 @@ impl Server {
             },
         };
         // Nothing that the call could have left half done is used again: locks here recover from poison, and state is the gateway's.
-        let called = AssertUnwindSafe((route.run)(&gateway, request))
-            .catch_unwind()
-            .await;
+        let called = AssertUnwindSafe((route.run)(&gateway, request)).catch_unwind().await;
         called.unwrap_or_else(|_| {
             // The panic's own message went to the log by the panic hook.
             tracing::error!(tool = %route.tool.name, "a tool panicked");

@@ -175,7 +175,9 @@ async fn answer<T: Tool>(
     delivery: Delivery,
 ) -> Result<T::Answer, ToolError> {
     let mut caller = match caller::passport(parts, &request.context.meta)? {
-        Some(passport) => passport.caller(gateway.fleet(), delivery).map_err(|error| errors::pattern(&error))?,
+        Some(passport) => passport
+            .caller(gateway.fleet(), delivery)
+            .map_err(|error| errors::pattern(&error))?,
         None => caller::caller(parts, request.stdio_origin, delivery)?,
     };
     caller.under_way = caller.under_way.saturating_add(request.under_way);

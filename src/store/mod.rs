@@ -64,11 +64,6 @@ impl Store {
         Self::over(path, open::open(path).await?).await
     }
 
-    /// Opens the file beside the process that owns it: a damaged one is left where it is.
-    pub async fn open_beside(path: &Path) -> Result<Self, StoreError> {
-        Self::over(path, open::open_beside(path).await?).await
-    }
-
     async fn over(path: &Path, mut opened: open::Opened) -> Result<Self, StoreError> {
         let begun = begin(&mut opened.writer).await;
         let (newest, identity) = begun.map_err(|fault| fault.told(path))?;

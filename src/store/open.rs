@@ -96,23 +96,6 @@ pub(super) async fn open(path: &Path) -> Result<Opened, StoreError> {
     }
 }
 
-/// Opens the file of another process: it moves nothing.
-pub(super) async fn open_beside(path: &Path) -> Result<Opened, StoreError> {
-    match attempt(path).await {
-        Ok((writer, readers)) => Ok(Opened {
-            writer,
-            readers,
-            set_aside: None,
-        }),
-        Err(Trouble::Told(error)) => Err(error),
-        Err(Trouble::Damaged(detail)) => Err(StoreError::Corrupt {
-            path: path.to_owned(),
-            detail,
-            set_aside: None,
-        }),
-    }
-}
-
 enum Trouble {
     /// The file is to be set aside, for this reason.
     Damaged(String),

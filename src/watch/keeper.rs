@@ -82,9 +82,7 @@ pub(super) async fn start(
 }
 
 fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSettings) -> Roster {
-    let ceiling = member.map_or(RuntimeMode::FullAccess, |member| {
-        member.ceiling(&Limits::default())
-    });
+    let ceiling = member.map_or(RuntimeMode::FullAccess, |member| member.ceiling(&Limits::default()));
     Roster::new(machine, ceiling, settings, Timestamp::now())
 }
 

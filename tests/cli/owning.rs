@@ -38,7 +38,10 @@ fn serve(place: &Place) -> (Running, SocketAddr) {
 
 /// A call of a tool over HTTP.
 fn call(address: SocketAddr, tool: &str, arguments: &Value) -> Value {
-    let head = format!("POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\n{}", rest(tool));
+    let head = format!(
+        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\n{}",
+        rest(tool)
+    );
     result(&http(address, &head, &body(tool, arguments)))
 }
 
@@ -61,7 +64,9 @@ fn body(tool: &str, arguments: &Value) -> String {
 
 fn result(answer: &str) -> Value {
     let lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-    let message = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok()).next_back();
+    let message = lines
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .next_back();
     message.unwrap_or_else(|| panic!("no message: {answer}"))["result"].clone()
 }
 
@@ -76,7 +81,8 @@ fn until(within: Duration, what: &str, mut done: impl FnMut() -> bool) {
 
 fn threads_told(hook: &Receiver) -> Vec<String> {
     let told = hook.received().into_iter();
-    told.map(|event| event["thread_id"].as_str().unwrap().to_owned()).collect()
+    told.map(|event| event["thread_id"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 fn dispatched(answer: &Value) -> String {
@@ -123,7 +129,9 @@ fn four_processes_on_one_state_work_as_one() {
     });
     let made: BTreeSet<String> = made.lock().unwrap().iter().cloned().collect();
     assert_eq!(made.len(), 3 * EACH + 1);
-    until(Duration::from_secs(60), "every run is told", || threads_told(&hook).len() >= made.len());
+    until(Duration::from_mins(1), "every run is told", || {
+        threads_told(&hook).len() >= made.len()
+    });
     let told = threads_told(&hook);
     assert_eq!(told.len(), made.len(), "an event came twice");
     assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), made);
@@ -144,12 +152,8 @@ fn when_the_owner_is_killed_another_takes_over_and_open_calls_go_on_there() {
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
     let mut follower = Client::start(&place);
-    let thread = follower.done(
-        1,
-        "t3_dispatch",
-        &json!({"project": "t3-smoke", "prompt": "sleep 4"}),
-    )["thread_id"]
-        .clone();
+    let thread =
+        follower.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "sleep 4"}))["thread_id"].clone();
     follower.call(2, "t3_wait", &json!({"thread_id": thread, "timeout": 60}));
     follower.progress();
 
@@ -159,8 +163,14 @@ fn when_the_owner_is_killed_another_takes_over_and_open_calls_go_on_there() {
     follower.serve.until("this process keeps the ledger now");
     assert!(killed.elapsed() < TAKES_OVER_WITHIN);
     let view = follower.answer(2)["structuredContent"].clone();
-    assert_eq!((&view["state"], &view["timed_out"]), (&json!("completed"), &json!(false)), "{view}");
-    until(Duration::from_secs(20), "the end is told", || !threads_told(&hook).is_empty());
+    assert_eq!(
+        (&view["state"], &view["timed_out"]),
+        (&json!("completed"), &json!(false)),
+        "{view}"
+    );
+    until(Duration::from_secs(20), "the end is told", || {
+        !threads_told(&hook).is_empty()
+    });
     assert_eq!(threads_told(&hook), [thread.as_str().unwrap()]);
     // Who comes next works through the new owner.
     let mut third = Client::start(&place);
@@ -186,8 +196,9 @@ fn owners_are_killed_while_others_dispatch_and_nothing_is_lost_or_doubled() {
                 doomed.serve.signal(Signal::KILL);
             }
         }
-        for number in 0..EACH {
-            let answer = working.answer((kill * EACH + number) as u64 + 1);
+        // In whatever order they come.
+        for _ in 0..EACH {
+            let answer = working.next(|message| message["id"].is_u64())["result"].clone();
             assert_ne!(answer["isError"], true, "{answer}");
             made.insert(dispatched(&answer));
         }
@@ -206,7 +217,7 @@ fn owners_are_killed_while_others_dispatch_and_nothing_is_lost_or_doubled() {
     let runs: Vec<String> = machine.simulator.runs().into_iter().map(|run| run.thread).collect();
     assert_eq!(runs.len(), made.len(), "a dispatch was begun twice");
     assert_eq!(runs.into_iter().collect::<BTreeSet<_>>(), made);
-    until(Duration::from_secs(60), "every run is told", || {
+    until(Duration::from_mins(1), "every run is told", || {
         threads_told(&hook).into_iter().collect::<BTreeSet<_>>() == made
     });
     let ids: BTreeSet<String> = hook
@@ -230,7 +241,7 @@ fn a_process_that_works_through_another_answers_its_waits_when_it_is_told_to_sto
     follower.progress();
     follower.serve.signal(Signal::TERM);
     let wait = follower.answer(2)["structuredContent"].clone();
-    assert_eq!((&wait["still_running"], &wait["state"]), (&json!(true), &json!("running")), "{wait}");
+    assert_eq!(wait["still_running"], true, "{wait}");
     assert_eq!(follower.serve.end(), Some(0), "{}", follower.serve.said);
 }
 
@@ -240,7 +251,13 @@ fn nobody_gets_more_by_working_through_another_process() {
     let hook = Receiver::start();
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
-    assert_eq!(owner.done(1, "t3_projects", &json!({}))["projects"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        owner.done(1, "t3_projects", &json!({}))["projects"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
     let url = machine.simulator.url();
     let narrow = place.path("narrow.toml");
     std::fs::write(
@@ -256,7 +273,10 @@ fn nobody_gets_more_by_working_through_another_process() {
     let work = json!({"project": "t3-smoke", "prompt": "say it", "runtime_mode": "full-access"});
     low.call(1, "t3_dispatch", &work);
     let refused = low.answer(1);
-    assert!(refused.to_string().contains("runtime_mode_escalation_denied"), "{refused}");
+    assert!(
+        refused.to_string().contains("runtime_mode_escalation_denied"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -269,14 +289,22 @@ fn the_socket_speaks_mcp_to_its_user_and_to_nobody_else() {
     let ask = |head: &str, body: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
         let head = head.replace('\n', "\r\n");
-        write!(stream, "{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()).unwrap();
+        write!(
+            stream,
+            "{head}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
     let head = format!("POST /mcp HTTP/1.1\nHost: localhost\n{}", rest("t3_projects"));
     let answer = result(&ask(&head, &body("t3_projects", &json!({}))));
-    assert_eq!(answer["structuredContent"]["projects"][0]["title"], "t3-smoke", "{answer}");
+    assert_eq!(
+        answer["structuredContent"]["projects"][0]["title"], "t3-smoke",
+        "{answer}"
+    );
     assert!(ask("GET /owner HTTP/1.1\nHost: x", "").contains("\"delivers\":true"));
     // By TCP these paths do not exist, whoever asks.
     for path in ["/owner", "/events", "/events/evt_1"] {
@@ -285,15 +313,25 @@ fn the_socket_speaks_mcp_to_its_user_and_to_nobody_else() {
     }
     // Nor is anybody believed there who says on whose behalf he calls.
     let mut forged: Value = serde_json::from_str(&body("t3_projects", &json!({}))).unwrap();
-    forged["params"]["_meta"]["t3code-mcp/caller"] = json!({"client": "x", "read_only": false, "within": {}, "under_way_ms": 0});
-    let head = format!("POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\n{}", rest("t3_projects"));
+    forged["params"]["_meta"]["t3code-mcp/caller"] =
+        json!({"client": "x", "read_only": false, "within": {}, "under_way_ms": 0});
+    let head = format!(
+        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\n{}",
+        rest("t3_projects")
+    );
     let answer = result(&http(address, &head, &forged.to_string()));
-    assert_eq!(answer["structuredContent"]["projects"][0]["title"], "t3-smoke", "{answer}");
+    assert_eq!(
+        answer["structuredContent"]["projects"][0]["title"], "t3-smoke",
+        "{answer}"
+    );
 }
 
 fn find_socket(place: &Place) -> std::path::PathBuf {
     fn find(directory: &Path) -> Option<std::path::PathBuf> {
-        let entries: Vec<_> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let entries: Vec<_> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         entries.iter().find_map(|path| {
             if path.ends_with("gateway.sock") {
                 Some(path.clone())

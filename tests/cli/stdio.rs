@@ -50,7 +50,7 @@ impl Client {
     }
 
     /// The next message that is wanted; others are passed over.
-    fn next(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn next(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
             assert!(self.stdout.read_line(&mut line).unwrap() > 0, "stdout ended");

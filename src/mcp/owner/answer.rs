@@ -22,7 +22,7 @@ use super::Unanswered;
 const LARGEST: usize = 64 * 1024 * 1024;
 
 /// An owner that says nothing for so long does not work: it sends a sign of life every 15 s.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+pub(super) const SILENCE: Duration = Duration::from_mins(1);
 
 /// What is shown of an answer that is none.
 const SHOWN_CHARS: usize = 200;
@@ -78,15 +78,15 @@ pub(super) async fn read_json<T: DeserializeOwned>(response: http::Response<Inco
 
 /// A result's facts; of a failed call its words.
 pub(super) fn structured<T: DeserializeOwned>(result: CallToolResult) -> Result<T, Unanswered> {
-    match (result.is_error, result.structured_content) {
-        (Some(false) | None, Some(facts)) => {
-            serde_json::from_value(facts).map_err(|error| Unanswered::Refused(error.to_string()))
-        }
-        _ => {
-            let text = result.content.first().and_then(|content| content.as_text());
-            Err(Unanswered::Refused(text.map(|text| text.text.clone()).unwrap_or_default()))
-        }
+    if result.is_error != Some(true)
+        && let Some(facts) = result.structured_content
+    {
+        return serde_json::from_value(facts).map_err(|error| Unanswered::Refused(error.to_string()));
     }
+    let text = result.content.first().and_then(|content| content.as_text());
+    Err(Unanswered::Refused(
+        text.map(|text| text.text.clone()).unwrap_or_default(),
+    ))
 }
 
 async fn whole(body: Incoming) -> Result<Bytes, Unanswered> {

@@ -16,9 +16,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST};
 use http::{Method, Request};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use hyper::body::Incoming;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -136,7 +136,9 @@ impl Owner {
         call: &Passed<'_>,
         beat: impl FnMut(String) -> F,
     ) -> Result<(CallToolResult, Unheard), Unanswered> {
-        let request = self.request(call).map_err(|error| Unanswered::Refused(error.to_string()))?;
+        let request = self
+            .request(call)
+            .map_err(|error| Unanswered::Refused(error.to_string()))?;
         let (response, unheard) = self.send(request).await?;
         Ok((answer::read(response, beat).await?, unheard))
     }
@@ -154,7 +156,12 @@ impl Owner {
     }
 
     /// Calls a tool on behalf of the person at the command line, and gives its structured answer, or its error in words.
-    pub async fn tool<T: DeserializeOwned>(&self, name: &str, arguments: Value, caller: &Caller) -> Result<T, Unanswered> {
+    pub async fn tool<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: Value,
+        caller: &Caller,
+    ) -> Result<T, Unanswered> {
         let arguments = match arguments {
             Value::Object(arguments) => Some(arguments),
             _ => None,
@@ -172,7 +179,9 @@ impl Owner {
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<(http::Response<Incoming>, Unheard), Unanswered> {
-        let stream = UnixStream::connect(self.socket.path()).await.map_err(Unanswered::Nobody)?;
+        let stream = UnixStream::connect(self.socket.path())
+            .await
+            .map_err(Unanswered::Nobody)?;
         let broken = |error: hyper::Error| Unanswered::Broken(error.to_string());
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let driving = AbortOnDropHandle::new(tokio::spawn(async move {

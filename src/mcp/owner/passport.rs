@@ -134,8 +134,13 @@ mod tests {
         let mut written = serde_json::to_value(Passport::of(&caller, &Arc::default(), Duration::MAX)).unwrap();
         let read: Passport = serde_json::from_value(written.clone()).unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
-        let read = read.caller(&Fleet::start(Vec::new(), &stop), Delivery::default()).unwrap();
-        assert_eq!((read.client.as_str(), read.origin.as_deref()), ("dispatcher", Some("chat:1")));
+        let read = read
+            .caller(&Fleet::start(Vec::new(), &stop), Delivery::default())
+            .unwrap();
+        assert_eq!(
+            (read.client.as_str(), read.origin.as_deref()),
+            ("dispatcher", Some("chat:1"))
+        );
         assert!(read.limits.read_only);
         assert!(!read.limits.machine("mac"), "the sender has no such machine");
         assert_eq!(read.limits.ceiling("mac"), RuntimeMode::Auto);
