@@ -130,11 +130,6 @@ impl Gateway {
         &self.fleet
     }
 
-    /// The ledger, where there is one.
-    pub fn kept(&self) -> Option<&Ledger> {
-        self.ledger.as_ref()
-    }
-
     /// Waits until the mutations that run have ended; call it after `stop` was cancelled and no call comes in any more.
     pub async fn settled(&self) {
         self.tasks.close();

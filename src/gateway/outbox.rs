@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::gateway::text::quoted;
+use crate::gateway::{ErrorCode, Gateway, ToolError};
 use crate::store::{DeliveryState, ListFilter, Listed, Resend, Store, StoreError};
 
 /// The newest events.
@@ -83,6 +85,47 @@ pub async fn retry_event(store: &Store, id: &str) -> Result<RetryOutcome, StoreE
         Resend::NotForDelivery => RetryOutcome::NotForDelivery,
         Resend::Unknown => RetryOutcome::Unknown,
     })
+}
+
+/// The same for another process of the gateway, which asks the one that keeps the ledger.
+impl Gateway {
+    /// Events go to a hook.
+    pub fn delivers(&self) -> bool {
+        self.ledger.as_ref().is_some_and(|ledger| ledger.delivers)
+    }
+
+    /// The newest events, of those whose delivery has the state of that word.
+    pub async fn outbox(&self, state: Option<&str>, limit: u32) -> Result<EventList, ToolError> {
+        let state = match state.map(|word| (word, DeliveryState::parse(word))) {
+            None => None,
+            Some((_, Some(state))) => Some(state),
+            Some((word, None)) => {
+                let message = format!("No delivery has the state {}.", quoted(word));
+                return Err(ToolError::new(ErrorCode::InvalidRequest, message));
+            }
+        };
+        list_events(&self.ledger()?.store, state, limit)
+            .await
+            .map_err(|error| unread(&error))
+    }
+
+    /// One event and its delivery.
+    pub async fn outbox_entry(&self, id: &str) -> Result<Option<EventEntry>, ToolError> {
+        event_entry(&self.ledger()?.store, id)
+            .await
+            .map_err(|error| unread(&error))
+    }
+
+    /// Makes an event due again.
+    pub async fn outbox_retry(&self, id: &str) -> Result<RetryOutcome, ToolError> {
+        retry_event(&self.ledger()?.store, id)
+            .await
+            .map_err(|error| unread(&error))
+    }
+}
+
+fn unread(error: &StoreError) -> ToolError {
+    ToolError::new(ErrorCode::Internal, error.to_string())
 }
 
 fn entry(listed: Listed) -> EventEntry {

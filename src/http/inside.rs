@@ -10,14 +10,13 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::not_found;
 use super::reply::refusal;
 use super::wire::is_socket;
-use crate::gateway::{Gateway, Ledger, event_entry, list_events, retry_event};
+use crate::gateway::{ErrorCode, Gateway, ToolError};
 use crate::mcp::{About, Place, Server};
-use crate::store::{DeliveryState, PAGE_EVENTS, Store, StoreError};
 
 pub(super) fn routes(server: Server) -> Router {
     Router::new()
@@ -38,8 +37,9 @@ async fn inside(request: Request, next: Next) -> Response {
 }
 
 async fn about(State(server): State<Server>) -> Response {
-    let Some((gateway, ledger)) = kept(&server) else {
-        return not_here();
+    let gateway = match here(&server) {
+        Ok(gateway) => gateway,
+        Err(error) => return refused(&error),
     };
     let machines: BTreeMap<String, String> = gateway
         .fleet()
@@ -51,7 +51,7 @@ async fn about(State(server): State<Server>) -> Response {
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         machines,
-        delivers: ledger.delivers,
+        delivers: gateway.delivers(),
     })
     .into_response()
 }
@@ -59,61 +59,42 @@ async fn about(State(server): State<Server>) -> Response {
 #[derive(Deserialize)]
 struct Listing {
     state: Option<String>,
-    limit: Option<u32>,
+    limit: u32,
 }
 
 async fn list(State(server): State<Server>, Query(listing): Query<Listing>) -> Response {
-    let Some(store) = store(&server) else { return not_here() };
-    let state = match listing.state.as_deref().map(|word| (word, DeliveryState::parse(word))) {
-        None => None,
-        Some((_, Some(state))) => Some(state),
-        Some((word, None)) => {
-            let message = format!("No delivery has the state `{word}`.");
-            return refusal(StatusCode::BAD_REQUEST, "bad_request", &message, None);
-        }
-    };
-    match list_events(&store, state, listing.limit.unwrap_or(PAGE_EVENTS)).await {
-        Ok(events) => Json(events).into_response(),
-        Err(error) => unread(&error),
-    }
+    let listed = async { here(&server)?.outbox(listing.state.as_deref(), listing.limit).await };
+    told(listed.await)
 }
 
 async fn show(State(server): State<Server>, Path(id): Path<String>) -> Response {
-    let Some(store) = store(&server) else { return not_here() };
-    match event_entry(&store, &id).await {
-        Ok(entry) => Json(entry).into_response(),
-        Err(error) => unread(&error),
-    }
+    told(async { here(&server)?.outbox_entry(&id).await }.await)
 }
 
 async fn retry(State(server): State<Server>, Path(id): Path<String>) -> Response {
-    let Some(store) = store(&server) else { return not_here() };
-    match retry_event(&store, &id).await {
-        Ok(outcome) => Json(outcome).into_response(),
-        Err(error) => unread(&error),
-    }
+    told(async { here(&server)?.outbox_retry(&id).await }.await)
 }
 
-fn kept(server: &Server) -> Option<(Arc<Gateway>, Ledger)> {
+/// The gateway of this process; only the owner listens on the socket.
+fn here(server: &Server) -> Result<Arc<Gateway>, ToolError> {
     match server.place() {
-        Place::Here(gateway) => gateway.kept().cloned().map(|ledger| (gateway, ledger)),
-        Place::There(_) => None,
+        Place::Here(gateway) => Ok(gateway),
+        Place::There(_) => Err(ToolError::new(ErrorCode::Internal, "This process keeps no ledger.")),
     }
 }
 
-fn store(server: &Server) -> Option<Store> {
-    kept(server).map(|(_, ledger)| ledger.store)
+fn told<T: Serialize>(answer: Result<T, ToolError>) -> Response {
+    match answer {
+        Ok(answer) => Json(answer).into_response(),
+        Err(error) => refused(&error),
+    }
 }
 
-fn not_here() -> Response {
+fn refused(error: &ToolError) -> Response {
     refusal(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "no_ledger",
-        "This process keeps no ledger.",
+        StatusCode::INTERNAL_SERVER_ERROR,
+        error.code.as_str(),
+        &error.message,
         None,
     )
-}
-
-fn unread(error: &StoreError) -> Response {
-    refusal(StatusCode::INTERNAL_SERVER_ERROR, "internal", &error.to_string(), None)
 }
