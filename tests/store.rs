@@ -12,8 +12,6 @@ mod events;
 mod full;
 #[path = "store/killed.rs"]
 mod killed;
-#[path = "store/measured.rs"]
-mod measured;
 #[path = "store/opening.rs"]
 mod opening;
 #[path = "store/pruning.rs"]

@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 
 /// The bearer of every load run.
 pub(crate) const TOKEN: &str = "load-tool-bearer-0123456789abcdef";
+/// The state directory in a gateway's folder.
+pub(crate) const STATE: &str = "state";
 /// Give up on a process that does not answer in this time.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
@@ -23,11 +25,18 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// Starts `serve` with one machine at `machine_url`, and waits for `/healthz`.
     pub(crate) fn start(machine_url: &str) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir()?;
+        Self::start_in(tempfile::tempdir()?, machine_url, None)
+    }
+
+    /// The same on a folder whose state may hold a ledger already, with a hook.
+    pub(crate) fn start_in(folder: tempfile::TempDir, machine_url: &str, hook: Option<&str>) -> anyhow::Result<Self> {
         let config = folder.path().join("t3code.toml");
+        let hook = hook.map_or_else(String::new, |url| format!("[hook]\nurl = \"{url}\"\n"));
         std::fs::write(
             &config,
-            format!("[machines.sim]\nurl = \"{machine_url}\"\ntoken_env = \"LOAD_T3_TOKEN\"\nprojects = [\"*\"]\n"),
+            format!(
+                "[machines.sim]\nurl = \"{machine_url}\"\ntoken_env = \"LOAD_T3_TOKEN\"\nprojects = [\"*\"]\n{hook}"
+            ),
         )?;
         let address = free_address()?;
         let begun = Instant::now();
@@ -35,7 +44,7 @@ impl Gateway {
             .args(["serve", "--config"])
             .arg(&config)
             .arg("--state-dir")
-            .arg(folder.path().join("state"))
+            .arg(folder.path().join(STATE))
             .args(["--host", "127.0.0.1", "--port", &address.port().to_string()])
             .env("T3CODE_MCP_TOKEN", TOKEN)
             .env("LOAD_T3_TOKEN", "any")

@@ -4,6 +4,8 @@
 
 mod client;
 mod gateway;
+mod hook;
+mod ledger;
 mod measure;
 mod tap;
 mod wake;
@@ -34,7 +36,13 @@ async fn run(quick: bool) -> anyhow::Result<()> {
     println!("| measured | result |\n|---|---|");
     small(seconds).await?;
     many_threads().await?;
-    wake::many_waits(if quick { 5 } else { 60 }).await
+    wake::many_waits(if quick { 5 } else { 60 }).await?;
+    hook::one_by_one(if quick { 10 } else { 60 }).await?;
+    hook::all_at_once().await?;
+    ledger::fsync()?;
+    ledger::many_tracked().await?;
+    // Minutes of writing.
+    if quick { Ok(()) } else { ledger::many_events().await }
 }
 
 /// One machine with next to nothing in it: start, idle memory, calls.
