@@ -79,6 +79,13 @@ impl<'a> Role<'a> {
         &self.server
     }
 
+    /// As the owner, keeps the sessions of the older revisions in the ledger.
+    pub(super) async fn keep_sessions(&self, endpoint: &Endpoint) {
+        if let Some(seat) = &self.seat {
+            endpoint.sessions.attach(seat.ledger.handle().store).await;
+        }
+    }
+
     /// Plays the part until the process is told to stop: as the owner it serves others, else it waits to become it.
     pub(super) async fn play(&mut self, endpoint: Endpoint) {
         while self.seat.is_none() {
@@ -91,6 +98,7 @@ impl<'a> Role<'a> {
                     tracing::info!(state = %self.state.path().display(), "this process keeps the ledger now: the one before has ended");
                     self.seat = Some(seat);
                     self.server.move_in(gateway);
+                    self.keep_sessions(&endpoint).await;
                 }
                 Err(failure) => {
                     tracing::error!("the place of the process that kept the ledger cannot be taken: {failure}");

@@ -108,6 +108,7 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let mut role = Role::take(config, &stop).await?;
     let endpoint = http::endpoint(role.server().clone(), settings, &stop);
     announce(config, bound, bearer.as_ref());
+    role.keep_sessions(&endpoint).await;
     let serving = http::serve_endpoint(listener, endpoint.clone(), stop.clone());
     let ended = tokio::select! {
         (ended, ()) = async { tokio::join!(serving, role.play(endpoint)) } => ended.map_err(Failure::said),

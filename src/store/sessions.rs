@@ -46,17 +46,45 @@ impl Store {
         .await
     }
 
-    /// Notes that a session was used; false where there is none.
-    pub async fn touch_session(&self, id: &str, at: Timestamp) -> Result<bool, StoreError> {
-        let id = id.to_owned();
+    /// Notes when sessions were used last. One that is not there stays away.
+    pub async fn touch_sessions(&self, used: Vec<(String, Timestamp)>) -> Result<(), StoreError> {
         self.write(move |connection| {
             Box::pin(async move {
-                let done = sqlx::query("UPDATE sessions SET last_used_at = max(last_used_at, ?) WHERE id = ?")
-                    .bind(micros(at))
-                    .bind(id)
-                    .execute(connection)
-                    .await?;
-                Ok(done.rows_affected() > 0)
+                for (id, at) in used {
+                    sqlx::query("UPDATE sessions SET last_used_at = max(last_used_at, ?) WHERE id = ?")
+                        .bind(micros(at))
+                        .bind(id)
+                        .execute(&mut *connection)
+                        .await?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Takes away the sessions that were used last before `before`, and beyond `most` those that were not used for longest; none of
+    /// `spared`. Gives how many there were.
+    pub async fn forget_sessions(
+        &self,
+        before: Timestamp,
+        most: u32,
+        spared: Vec<String>,
+    ) -> Result<u64, StoreError> {
+        // A list of strings always prints.
+        let spared = serde_json::to_string(&spared).unwrap_or_default();
+        self.write(move |connection| {
+            Box::pin(async move {
+                let done = sqlx::query(
+                    "DELETE FROM sessions WHERE (last_used_at < ? OR id IN (SELECT id FROM sessions \
+                     ORDER BY last_used_at DESC LIMIT -1 OFFSET ?)) AND id NOT IN (SELECT value FROM json_each(?))",
+                )
+                .bind(micros(before))
+                .bind(most)
+                .bind(spared)
+                .execute(connection)
+                .await?;
+                Ok(done.rows_affected())
             })
         })
         .await

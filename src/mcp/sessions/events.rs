@@ -29,6 +29,9 @@ pub(super) const UNREAD_FOR: Duration = Duration::from_mins(5);
 /// Events kept of one stream; progress beyond it makes room, oldest first.
 const MAX_EVENTS: usize = 64;
 
+/// The id of the event with which the MCP library begins a session's standing stream.
+const STANDING_PRIMING: &str = "0";
+
 /// The events of all streams.
 #[derive(Debug, Default)]
 pub(super) struct Events {
@@ -89,6 +92,15 @@ impl Events {
                 .get(name)
                 .and_then(|track| track.of.as_ref())
                 .is_some_and(|call| &*call.session == session)
+    }
+
+    /// The event is of that session's own standing stream, and nothing of it is kept.
+    pub(super) fn begins_anew(&self, event_id: &str, session: &str) -> bool {
+        // The first event of each standing stream is the library's, and is not named after its stream.
+        event_id == STANDING_PRIMING
+            || parse(event_id).is_some_and(|(_, name)| {
+                name.strip_suffix(":common") == Some(session) && !self.kept().streams.contains_key(name)
+            })
     }
 
     /// What follows the event, for that session; it ends with the result.

@@ -2,10 +2,12 @@
 //!
 //! [`Sessions`] stands between rmcp's HTTP service and its session workers. rmcp's own idle clock counts neither open calls nor streams and
 //! kills a session in the middle of a long wait, so it is off, and the reaper here puts only truly idle sessions to sleep; their next request
-//! wakes them, unseen by the client. A session's results are kept for a client whose connection broke. The newest revision has no sessions
-//! and comes by here not at all. `http` makes one and asks [`Sessions::admit`] before a request gets to rmcp.
+//! wakes them, unseen by the client. A session's results are kept for a client whose connection broke. With a ledger ([`Sessions::attach`])
+//! sessions outlive the process. The newest revision has no sessions and comes by here not at all. `http` makes one and asks
+//! [`Sessions::admit`] before a request gets to rmcp.
 
 mod events;
+mod kept;
 mod registry;
 mod streams;
 mod transport;
@@ -33,10 +35,13 @@ use uuid::Uuid;
 
 use crate::mcp::caller::Client;
 use crate::mcp::fate::Fate;
+use crate::store::Store;
 use events::{Call, Events, is_result};
 use registry::{Registry, canonical};
-use streams::{OpenStream, refused};
+use streams::{OpenStream, not_opened, refused};
 use transport::{Watched, answered};
+
+pub use kept::{Admission, LedgerFailed, Turn};
 
 /// The clocks of the sessions.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +52,10 @@ pub struct SessionSettings {
     pub look_every: Duration,
     /// How long a client whose connection broke may stay away before its calls count as unheard.
     pub away: Duration,
+    /// How often the ledger is told, at most, that a session was used.
+    pub note_every: Duration,
+    /// After this long without any use a sleeping session is forgotten, in the ledger too.
+    pub forget_after: Duration,
 }
 
 impl Default for SessionSettings {
@@ -56,6 +65,8 @@ impl Default for SessionSettings {
             look_every: Duration::from_secs(30),
             // SDKs come back after 3 s, the second time after some more.
             away: Duration::from_secs(15),
+            note_every: Duration::from_mins(5),
+            forget_after: Duration::from_hours(30 * 24),
         }
     }
 }
@@ -65,6 +76,8 @@ pub struct Sessions {
     workers: LocalSessionManager,
     shared: Arc<Shared>,
     settings: SessionSettings,
+    /// Where sessions outlive the process, once there is one.
+    ledger: Mutex<Option<Store>>,
 }
 
 /// What sessions and their transports share.
@@ -102,6 +115,7 @@ impl Sessions {
                 ended: Notify::new(),
             }),
             settings,
+            ledger: Mutex::default(),
         })
     }
 
@@ -116,19 +130,20 @@ impl Sessions {
         self.shared.events.kept_streams()
     }
 
-    /// A request names this session: false where it is unknown, not an id as we write them, or another client's. All three look the same.
-    pub fn admit(&self, session: &str, client: &str) -> bool {
-        canonical(session).is_some_and(|id| self.shared.registry().handle_request(id, client, Instant::now()))
-    }
-
     /// What a client wants to go on reading from that event is kept, and its own.
     pub fn can_resume(&self, session: &str, event_id: &str) -> bool {
         self.shared.events.can_resume(event_id, session)
     }
 
-    /// Puts idle sessions to sleep until `stop` is cancelled.
+    /// That event is of a session's own standing stream, of which nothing is kept: whoever asks for what follows it gets a new one.
+    pub fn begins_anew(&self, session: &str, event_id: &str) -> bool {
+        self.shared.events.begins_anew(event_id, session)
+    }
+
+    /// Puts idle sessions to sleep, and looks after what is on disk of them, until `stop` is cancelled.
     pub async fn reap(self: Arc<Self>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(self.settings.look_every);
+        let mut last_forgotten = None;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -144,6 +159,7 @@ impl Sessions {
                 }
             }
             self.shared.events.forget_old(now);
+            self.keep_up(now, &mut last_forgotten).await;
         }
     }
 
@@ -244,9 +260,24 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        let session = uuid_of(id);
+        let opening = opening(&message);
+        // One that is known wakes: what it was opened with is there.
+        let wakes = self.shared.registry().knows(session);
         let owner = owner_of(&message);
-        self.shared.registry().handle_opened(uuid_of(id), owner, Instant::now());
-        self.workers.initialize_session(id, message).await
+        self.shared.registry().handle_opened(session, owner, Instant::now());
+        let answer = self.workers.initialize_session(id, message).await?;
+        let Some((request, state)) = opening.filter(|_| !wakes && matches!(answer, JsonRpcMessage::Response(_))) else {
+            return Ok(answer);
+        };
+        self.shared.registry().handle_stored(session, state);
+        // A client that was told of a session finds it again.
+        if let Err(error) = self.keep(session).await {
+            self.shared.registry().forget(session);
+            self.workers.close_session(id).await?;
+            return Ok(not_opened(request, &error));
+        }
+        Ok(answer)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -358,25 +389,38 @@ impl SessionManager for Sessions {
     }
 }
 
-/// What a sleeping session wakes from: kept in memory.
+/// What a sleeping session wakes from. That of one that sleeps in the ledger alone is brought into memory as its request is admitted.
 #[async_trait::async_trait]
 impl SessionStore for Sessions {
     async fn load(&self, session_id: &str) -> Result<Option<SessionState>, SessionStoreError> {
         Ok(canonical(session_id).and_then(|id| self.shared.registry().opened_with(id)))
     }
 
-    async fn store(&self, session_id: &str, state: &SessionState) -> Result<(), SessionStoreError> {
-        if let Some(id) = canonical(session_id) {
-            self.shared.registry().handle_stored(id, state.clone());
-        }
+    // Done as it was opened: here a failure would be passed over, and the client told that it has a session.
+    async fn store(&self, _: &str, _: &SessionState) -> Result<(), SessionStoreError> {
         Ok(())
     }
 
     async fn delete(&self, session_id: &str) -> Result<(), SessionStoreError> {
         if let Some(id) = canonical(session_id) {
             self.shared.registry().forget(id);
+            // Again: it may have been written down between its end on disk and this.
+            self.end(session_id).await?;
         }
         Ok(())
+    }
+}
+
+/// What a session is opened with, and by which request.
+fn opening(message: &ClientJsonRpcMessage) -> Option<(RequestId, SessionState)> {
+    match message {
+        JsonRpcMessage::Request(request) => match &request.request {
+            ClientRequest::InitializeRequest(initialize) => {
+                Some((request.id.clone(), SessionState::new(initialize.params.clone())))
+            }
+            _ => None,
+        },
+        JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
     }
 }
 

@@ -4,10 +4,12 @@
 //! a call or a stream of it is open. The manager in `sessions` and the HTTP layer ask it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionState;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 /// How many sessions are remembered, the sleeping ones included (some 300 bytes each).
@@ -20,7 +22,14 @@ pub(super) const MAX_AWAKE: usize = 1_000;
 #[derive(Debug)]
 struct Entry {
     owner: String,
+    opened: Instant,
     seen: Instant,
+    /// When its use was last written down.
+    noted: Instant,
+    /// It is on disk.
+    kept: bool,
+    /// Whose turn it is to wake it.
+    waking: Arc<Mutex<()>>,
     /// Requests whose result is not there yet.
     open: HashSet<RequestId>,
     /// Streams that a client holds open besides.
@@ -28,6 +37,38 @@ struct Entry {
     awake: Awake,
     /// What the client said when it opened the session; enough to wake it.
     opened_with: Option<SessionState>,
+}
+
+impl Entry {
+    fn new(owner: String, now: Instant) -> Self {
+        Self {
+            owner,
+            opened: now,
+            seen: now,
+            noted: now,
+            kept: false,
+            waking: Arc::default(),
+            open: HashSet::new(),
+            streams: 0,
+            awake: Awake::Yes,
+            opened_with: None,
+        }
+    }
+
+    /// A call or a stream of it is open.
+    fn is_busy(&self) -> bool {
+        !self.open.is_empty() || self.streams > 0
+    }
+}
+
+/// What is to be written down of a session.
+#[derive(Debug)]
+pub(super) struct Unkept {
+    pub(super) id: Uuid,
+    pub(super) owner: String,
+    pub(super) opened: Instant,
+    pub(super) seen: Instant,
+    pub(super) state: SessionState,
 }
 
 /// Whether a session has a worker.
@@ -65,6 +106,47 @@ impl Registry {
         self.sessions.values().filter(|entry| entry.awake != Awake::No).count()
     }
 
+    /// The session is known.
+    pub(super) fn knows(&self, id: Uuid) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
+    /// Whose turn it is to wake the session.
+    pub(super) fn waking(&self, id: Uuid) -> Arc<Mutex<()>> {
+        let entry = self.sessions.get(&id);
+        entry.map(|entry| Arc::clone(&entry.waking)).unwrap_or_default()
+    }
+
+    /// What is to be written down of one that is not on disk yet.
+    pub(super) fn unkept(&self, id: Uuid) -> Option<Unkept> {
+        let entry = self.sessions.get(&id).filter(|entry| !entry.kept)?;
+        Some(Unkept {
+            id,
+            owner: entry.owner.clone(),
+            opened: entry.opened,
+            seen: entry.seen,
+            state: entry.opened_with.clone()?,
+        })
+    }
+
+    /// The sessions that are not on disk yet.
+    pub(super) fn all_unkept(&self) -> Vec<Uuid> {
+        let unkept = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| !entry.kept && entry.opened_with.is_some());
+        unkept.map(|(id, _)| *id).collect()
+    }
+
+    /// The sessions that are not to be forgotten, whatever the disk says of their use.
+    pub(super) fn in_use(&self, now: Instant, within: Duration) -> Vec<Uuid> {
+        let used = self
+            .sessions
+            .iter()
+            .filter(|(_, entry)| entry.is_busy() || now.duration_since(entry.seen) < within);
+        used.map(|(id, _)| *id).collect()
+    }
+
     /// The session has a worker that takes requests.
     pub(super) fn is_awake(&self, id: Uuid) -> bool {
         self.sessions.get(&id).is_some_and(|entry| entry.awake == Awake::Yes)
@@ -100,18 +182,35 @@ impl Registry {
             entry.seen = now;
             return;
         }
-        if self.sessions.len() >= MAX_KNOWN {
-            self.forget_oldest();
+        self.insert(id, Entry::new(owner, now));
+    }
+
+    /// The disk has the session: it sleeps there. One that is known already is left as it is.
+    pub(super) fn handle_found(&mut self, id: Uuid, owner: String, state: SessionState, now: Instant) {
+        if self.knows(id) {
+            return;
         }
         let entry = Entry {
-            owner,
-            seen: now,
-            open: HashSet::new(),
-            streams: 0,
-            awake: Awake::Yes,
-            opened_with: None,
+            kept: true,
+            awake: Awake::No,
+            opened_with: Some(state),
+            ..Entry::new(owner, now)
         };
-        self.sessions.insert(id, entry);
+        self.insert(id, entry);
+    }
+
+    /// The session is on disk.
+    pub(super) fn handle_kept(&mut self, id: Uuid) {
+        if let Some(entry) = self.sessions.get_mut(&id) {
+            entry.kept = true;
+        }
+    }
+
+    /// The disk is another one: nothing is known to be on it.
+    pub(super) fn handle_other_disk(&mut self) {
+        for entry in self.sessions.values_mut() {
+            entry.kept = false;
+        }
     }
 
     /// The session can be woken from this.
@@ -175,7 +274,7 @@ impl Registry {
         let mut quiet: Vec<(Instant, Uuid)> = self
             .sessions
             .iter()
-            .filter(|(_, entry)| entry.awake == Awake::Yes && entry.open.is_empty() && entry.streams == 0)
+            .filter(|(_, entry)| entry.awake == Awake::Yes && !entry.is_busy())
             .map(|(id, entry)| (entry.seen, *id))
             .collect();
         quiet.sort_unstable();
@@ -192,6 +291,33 @@ impl Registry {
             }
         }
         due
+    }
+
+    /// The sessions on disk whose use is to be written down, each with when it was used last: those that were used since that was done, at
+    /// most once in `every`.
+    pub(super) fn poll_used(&mut self, now: Instant, every: Duration) -> Vec<(Uuid, Instant)> {
+        let mut used = Vec::new();
+        for (id, entry) in &mut self.sessions {
+            let last = if entry.is_busy() { now } else { entry.seen };
+            if entry.kept && last > entry.noted && now.duration_since(entry.noted) >= every {
+                entry.noted = now;
+                used.push((*id, last));
+            }
+        }
+        used
+    }
+
+    /// Forgets the sleeping sessions that nobody used for so long.
+    pub(super) fn forget_unused(&mut self, now: Instant, after: Duration) {
+        self.sessions
+            .retain(|_, entry| entry.awake != Awake::No || now.duration_since(entry.seen) < after);
+    }
+
+    fn insert(&mut self, id: Uuid, entry: Entry) {
+        if self.sessions.len() >= MAX_KNOWN {
+            self.forget_oldest();
+        }
+        self.sessions.insert(id, entry);
     }
 
     /// Makes room: the sleeping session that was seen longest ago goes.
@@ -259,6 +385,57 @@ mod tests {
         registry.handle_stream_end(id, now);
         assert!(registry.poll_idle(now + IDLE / 2, IDLE).is_empty());
         assert_eq!(registry.poll_idle(later, IDLE), [id]);
+    }
+
+    fn state() -> SessionState {
+        SessionState::new(rmcp::model::InitializeRequestParams::default())
+    }
+
+    #[test]
+    fn a_session_that_the_disk_has_sleeps_and_stays_its_owners() {
+        let now = Instant::now();
+        let (mut registry, id) = opened(now);
+        // Who opened it here knows better than the disk.
+        registry.handle_found(id, "bob".into(), state(), now);
+        assert!(registry.is_awake(id) && registry.handle_request(id, "alice", now));
+        let other = Uuid::from_u128(8);
+        registry.handle_found(other, "bob".into(), state(), now);
+        assert!(!registry.is_awake(other) && !registry.handle_request(other, "alice", now));
+        assert!(registry.opened_with(other).is_some() && registry.unkept(other).is_none());
+    }
+
+    #[test]
+    fn its_use_is_written_down_now_and_then_and_while_a_call_is_open() {
+        let every = Duration::from_mins(5);
+        let now = Instant::now();
+        let (mut registry, id) = opened(now);
+        registry.handle_stored(id, state());
+        assert!(registry.handle_request(id, "alice", now + every));
+        assert!(registry.poll_used(now + every, every).is_empty(), "it is not on disk");
+        registry.handle_kept(id);
+        assert_eq!(registry.poll_used(now + every, every), [(id, now + every)]);
+        assert!(registry.handle_request(id, "alice", now + every * 3 / 2));
+        assert!(registry.poll_used(now + every * 3 / 2, every).is_empty(), "not so soon again");
+        assert_eq!(registry.poll_used(now + every * 2, every), [(id, now + every * 3 / 2)]);
+        assert!(registry.poll_used(now + every * 9, every).is_empty(), "nobody used it");
+        assert!(registry.handle_begun(id, &RequestId::Number(1), now + every * 2));
+        assert_eq!(registry.poll_used(now + every * 9, every), [(id, now + every * 9)]);
+        assert_eq!(registry.in_use(now + every * 99, every), [id]);
+    }
+
+    #[test]
+    fn only_sleeping_sessions_are_forgotten() {
+        let later = Instant::now() + IDLE;
+        let (mut registry, id) = opened(Instant::now());
+        registry.handle_stored(id, state());
+        registry.forget_unused(later, IDLE);
+        assert!(registry.knows(id));
+        assert_eq!(registry.poll_idle(later, IDLE), [id]);
+        registry.handle_ended(id);
+        registry.forget_unused(later, IDLE * 2);
+        assert!(registry.knows(id));
+        registry.forget_unused(later, IDLE / 2);
+        assert!(!registry.knows(id));
     }
 
     #[test]

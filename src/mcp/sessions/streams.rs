@@ -9,7 +9,7 @@ use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::{EventStream, ServerSseMessage};
 use uuid::Uuid;
 
-use super::Shared;
+use super::{LedgerFailed, Shared};
 
 /// Two requests in flight under one id would get each other's results.
 pub(super) fn refused(request: RequestId) -> EventStream {
@@ -19,6 +19,11 @@ pub(super) fn refused(request: RequestId) -> EventStream {
     );
     let message = ServerJsonRpcMessage::error(error, Some(request));
     Box::pin(stream::iter([ServerSseMessage::from_message(message)]))
+}
+
+/// The answer to `initialize` where the session could not be written down.
+pub(super) fn not_opened(request: RequestId, error: &LedgerFailed) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::internal_error(error.to_string(), None), Some(request))
 }
 
 /// A stream that a client holds open besides its calls.
