@@ -17,6 +17,8 @@ mod readme;
 mod receiver;
 #[path = "cli/serve.rs"]
 mod serve;
+#[path = "cli/sessions.rs"]
+mod sessions;
 #[path = "cli/stdio.rs"]
 mod stdio;
 #[path = "cli/stopping.rs"]

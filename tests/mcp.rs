@@ -15,6 +15,8 @@ mod endpoint;
 mod errors;
 #[path = "mcp/hang_up.rs"]
 mod hang_up;
+#[path = "mcp/kept_sessions.rs"]
+mod kept_sessions;
 #[path = "mcp/long.rs"]
 mod long;
 #[path = "mcp/retries.rs"]

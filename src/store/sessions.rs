@@ -65,12 +65,7 @@ impl Store {
 
     /// Takes away the sessions that were used last before `before`, and beyond `most` those that were not used for longest; none of
     /// `spared`. Gives how many there were.
-    pub async fn forget_sessions(
-        &self,
-        before: Timestamp,
-        most: u32,
-        spared: Vec<String>,
-    ) -> Result<u64, StoreError> {
+    pub async fn forget_sessions(&self, before: Timestamp, most: u32, spared: Vec<String>) -> Result<u64, StoreError> {
         // A list of strings always prints.
         let spared = serde_json::to_string(&spared).unwrap_or_default();
         self.write(move |connection| {

@@ -45,7 +45,11 @@ async fn a_session_stays_its_clients_over_a_restart() {
     assert!(store.delete_session("s1").await.unwrap());
     assert!(!store.delete_session("s1").await.unwrap());
     store.touch_sessions(vec![("s1".to_owned(), at(9))]).await.unwrap();
-    assert_eq!(store.session("s1").await.unwrap(), None, "what was taken away stays away");
+    assert_eq!(
+        store.session("s1").await.unwrap(),
+        None,
+        "what was taken away stays away"
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! that cannot be read is no session: its client opens a new one. Without a ledger nothing here does anything, until one is attached.
 
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -15,9 +15,6 @@ use uuid::Uuid;
 use super::Sessions;
 use super::registry::{Unkept, canonical};
 use crate::store::{SessionRecord, Store, StoreError};
-
-/// How often old sessions are looked for on disk.
-const FORGET_EVERY: Duration = Duration::from_hours(1);
 
 /// How many sessions stay on disk: some scripts open one for each call and never end it.
 const MOST_KEPT: u32 = 50_000;
@@ -204,7 +201,7 @@ impl Sessions {
     /// What the clock brings: sessions to write down, uses to note, old ones to forget.
     pub(super) async fn keep_up(&self, now: Instant, last_forgotten: &mut Option<Instant>) {
         self.keep_all().await;
-        let forget = last_forgotten.is_none_or(|last| now.duration_since(last) >= FORGET_EVERY);
+        let forget = last_forgotten.is_none_or(|last| now.duration_since(last) >= self.settings.forget_every);
         if forget {
             *last_forgotten = Some(now);
             self.shared.registry().forget_unused(now, self.settings.forget_after);

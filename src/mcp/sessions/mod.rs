@@ -56,6 +56,8 @@ pub struct SessionSettings {
     pub note_every: Duration,
     /// After this long without any use a sleeping session is forgotten, in the ledger too.
     pub forget_after: Duration,
+    /// How often such sessions are looked for.
+    pub forget_every: Duration,
 }
 
 impl Default for SessionSettings {
@@ -67,6 +69,7 @@ impl Default for SessionSettings {
             away: Duration::from_secs(15),
             note_every: Duration::from_mins(5),
             forget_after: Duration::from_hours(30 * 24),
+            forget_every: Duration::from_hours(1),
         }
     }
 }

@@ -415,7 +415,10 @@ mod tests {
         registry.handle_kept(id);
         assert_eq!(registry.poll_used(now + every, every), [(id, now + every)]);
         assert!(registry.handle_request(id, "alice", now + every * 3 / 2));
-        assert!(registry.poll_used(now + every * 3 / 2, every).is_empty(), "not so soon again");
+        assert!(
+            registry.poll_used(now + every * 3 / 2, every).is_empty(),
+            "not so soon again"
+        );
         assert_eq!(registry.poll_used(now + every * 2, every), [(id, now + every * 3 / 2)]);
         assert!(registry.poll_used(now + every * 9, every).is_empty(), "nobody used it");
         assert!(registry.handle_begun(id, &RequestId::Number(1), now + every * 2));
