@@ -9,6 +9,8 @@ mod events;
 mod help;
 #[path = "cli/killed.rs"]
 mod killed;
+#[path = "cli/moving_in.rs"]
+mod moving_in;
 #[path = "cli/owning.rs"]
 mod owning;
 #[path = "cli/readme.rs"]

@@ -33,5 +33,7 @@ mod tracker_parts;
 mod tracker_reading;
 #[path = "lifecycle/tracker_recordings.rs"]
 mod tracker_recordings;
+#[path = "lifecycle/tracker_taken_over.rs"]
+mod tracker_taken_over;
 #[path = "lifecycle/tracker_watches.rs"]
 mod tracker_watches;

@@ -22,5 +22,7 @@ mod receipts;
 mod sessions;
 #[path = "store/support.rs"]
 mod support;
+#[path = "store/taken_over.rs"]
+mod taken_over;
 #[path = "store/tracked.rs"]
 mod tracked;

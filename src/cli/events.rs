@@ -125,7 +125,7 @@ enum Outbox {
 impl Outbox {
     async fn open(config: &Config) -> Result<Self, Failure> {
         let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
-        let path = state.path().join(LEDGER_FILE);
+        let path = state.ledger(LEDGER_FILE);
         if !path.exists() {
             return Err(Failure::said(format_args!(
                 "there is no ledger at {}. `t3code-mcp serve` makes it; name its state directory with --state-dir",

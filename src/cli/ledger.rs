@@ -74,9 +74,7 @@ pub(super) async fn open_at(
     settings: WatchSettings,
     hook: Option<&HookSettings>,
 ) -> Result<OpenLedger, Failure> {
-    let store = Store::open(&state.path().join(LEDGER_FILE))
-        .await
-        .map_err(Failure::said)?;
+    let store = Store::open(&state.ledger(LEDGER_FILE)).await.map_err(Failure::said)?;
     if let Some(damaged) = store.set_aside() {
         tracing::error!("{damaged}");
     }
@@ -90,6 +88,10 @@ pub(super) async fn open_at(
             calls = lost,
             "calls had no answer when the gateway ended last; equal ones find them"
         );
+    }
+    if let Some(file) = state.named_by() {
+        let machines: Vec<&str> = fleet.members().iter().map(|member| member.name()).collect();
+        watch::import(&store, file, &machines).await;
     }
     let (tracking, wishes) = Tracking::new();
     let stop = CancellationToken::new();

@@ -38,7 +38,11 @@ impl StateError {
 
 /// The state directory: there, ours, and closed to others.
 #[derive(Clone, Debug)]
-pub struct StateDir(PathBuf);
+pub struct StateDir {
+    directory: PathBuf,
+    /// The file by which it was named.
+    named_by: Option<PathBuf>,
+}
 
 /// The endpoint's default bearer.
 #[derive(Debug)]
@@ -54,7 +58,10 @@ pub struct Bearer {
 impl StateDir {
     /// Makes the directory, or checks the one that is there. A path to a file means the file's directory.
     pub fn open(path: &Path) -> Result<Self, StateError> {
-        let directory = directory_of(path);
+        let (directory, named_by) = match directory_of(path) {
+            Some(directory) => (directory, Some(path.to_owned())),
+            None => (path.to_owned(), None),
+        };
         let broken = |problem: String| StateError::new(&directory, problem);
         if !directory.exists() {
             DirBuilder::new()
@@ -83,17 +90,31 @@ impl StateDir {
         if metadata.mode() & 0o077 != 0 {
             close(&directory).map_err(broken)?;
         }
-        Ok(Self(directory))
+        Ok(Self { directory, named_by })
     }
 
     /// Its path.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.directory
+    }
+
+    /// Where the ledger lies: in the directory under its usual name, or beside the file that named the directory, as `<name>.db`.
+    pub fn ledger(&self, usual: &str) -> PathBuf {
+        match &self.named_by {
+            Some(file) => file.with_extension("db"),
+            None => self.directory.join(usual),
+        }
+    }
+
+    /// The file that named the directory, where it is not the ledger itself. It need not be there.
+    pub fn named_by(&self) -> Option<&Path> {
+        let file = self.named_by.as_deref()?;
+        (file.with_extension("db") != file).then_some(file)
     }
 
     /// The bearer that is kept here; made at the first call.
     pub fn bearer(&self) -> Result<Bearer, StateError> {
-        let path = self.0.join(BEARER_FILE);
+        let path = self.directory.join(BEARER_FILE);
         if let Some(token) = read_bearer(&path)? {
             return Ok(Bearer {
                 token,
@@ -121,7 +142,9 @@ impl StateDir {
             uuid::Uuid::new_v4().simple(),
             uuid::Uuid::new_v4().simple()
         );
-        let draft = self.0.join(format!(".{BEARER_FILE}.{}", uuid::Uuid::new_v4().simple()));
+        let draft = self
+            .directory
+            .join(format!(".{BEARER_FILE}.{}", uuid::Uuid::new_v4().simple()));
         let written = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -142,16 +165,16 @@ impl StateDir {
     }
 }
 
-/// The directory that a path means: itself, or that of the file which it names.
-fn directory_of(path: &Path) -> PathBuf {
+/// The directory of the file that a path names; none where it names a directory.
+fn directory_of(path: &Path) -> Option<PathBuf> {
     let ends_like_a_file = path
         .extension()
         .and_then(|ending| ending.to_str())
         .is_some_and(|ending| FILE_ENDINGS.contains(&ending));
     if path.is_file() || (ends_like_a_file && !path.exists()) {
-        return path.parent().unwrap_or(path).to_owned();
+        return Some(path.parent().unwrap_or(path).to_owned());
     }
-    path.to_owned()
+    None
 }
 
 /// Closes a directory to others if nothing is in it yet; one in use is the operator's to close.
@@ -289,6 +312,18 @@ mod tests {
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
         let state = StateDir::open(&open.join("state.json")).unwrap();
         assert_eq!((state.path(), mode(&open)), (open.as_path(), 0o700));
+        assert_eq!(state.ledger("usual.db"), open.join("state.db"));
+        assert_eq!(state.named_by(), Some(open.join("state.json").as_path()));
+        let itself = StateDir::open(&open.join("other.db")).unwrap();
+        assert_eq!(
+            (itself.ledger("usual.db"), itself.named_by()),
+            (open.join("other.db"), None)
+        );
+        let usual = StateDir::open(&open).unwrap();
+        assert_eq!(
+            (usual.ledger("usual.db"), usual.named_by()),
+            (open.join("usual.db"), None)
+        );
         std::fs::write(open.join("state.json"), "").unwrap();
         assert_eq!(StateDir::open(&open.join("state.json")).unwrap().path(), open);
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -96,6 +96,32 @@ impl Tracker {
         Ok(tracker)
     }
 
+    /// A thread that another program followed until `since`, as a whole read shows it. What had ended by then is history; what is open,
+    /// or ended later, is reported as `watch`, and so are runs to come that nobody dispatches.
+    ///
+    /// # Errors
+    /// A part of the thread is not enough to begin with: read the whole.
+    pub fn take_over(
+        thread: ThreadId,
+        dispatched: Vec<Dispatched>,
+        watch: Watch,
+        since: Timestamp,
+        read: &ReadFacts<'_>,
+        limits: Limits,
+        now: Timestamp,
+    ) -> Result<Self, ReadNeed> {
+        if read.partial {
+            return Err(ReadNeed::Whole);
+        }
+        let mut tracker = Self::new_thread(thread, dispatched, limits, now);
+        tracker.thread.baseline = runs::all_of(None, read.facts);
+        tracker.thread.runs = runs::not_ended_by(since, &watch, read.facts, now);
+        tracker.thread.latest = watch;
+        tracker.gap = true;
+        tracker.handle_read(read, now);
+        Ok(tracker)
+    }
+
     /// A thread as the store kept it.
     pub fn at(thread: TrackedThread, limits: Limits, now: Timestamp) -> Self {
         Self {

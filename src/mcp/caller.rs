@@ -10,14 +10,11 @@ use rmcp::model::RequestMetaObject;
 
 use crate::config::DEFAULT_CLIENT;
 use crate::fleet::Limits;
-use crate::gateway::{Caller, Delivery, ErrorCode, ToolError};
+use crate::gateway::{Caller, Delivery, ErrorCode, ORIGIN_BYTES, ToolError, is_origin};
 use crate::mcp::owner::{META_KEY, Passport, unreadable};
 
 /// The header with the conversation that a call came from.
 pub const ORIGIN_HEADER: &str = "x-conversation-origin";
-
-/// The longest origin, in bytes.
-pub const ORIGIN_BYTES: usize = 1_024;
 
 /// A client of the endpoint: the HTTP layer puts it into the request's extensions as `Arc<Client>`.
 #[derive(Clone, Debug)]
@@ -91,11 +88,6 @@ fn header_origin(parts: &Parts) -> Result<Option<String>, ToolError> {
         )
         .hint("Send it without spaces and control characters, or leave it out.")),
     }
-}
-
-/// Visible ASCII, neither empty nor too long.
-pub fn is_origin(text: &str) -> bool {
-    (1..=ORIGIN_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod text;
 mod tool;
 pub mod tools;
 
-pub use caller::{Client, ORIGIN_BYTES, ORIGIN_HEADER, Trusted, is_origin};
+pub use caller::{Client, ORIGIN_HEADER, Trusted};
 pub use fate::{Fate, Reader};
 pub use forward::Place;
 pub use instructions::TEXT as INSTRUCTIONS;

@@ -1,4 +1,4 @@
-//! What one observation brings: threads as they are now, the events that follow, and the receipts that are taken up by it. All of it or
+//! What one observation brings: threads as they are now, the events that follow, and the wishes that are taken up by it. All of it or
 //! nothing is kept.
 
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use crate::store::error::{Fault, StoreError};
 use crate::store::events::NewEvent;
 use crate::store::receipts::ReceiptUpdate;
 use crate::store::tracked::Tracked;
-use crate::store::{Store, deliveries, events, receipt_rows, tracked};
+use crate::store::{Store, deliveries, events, receipt_rows, taken_over, tracked};
 
 /// A transaction of `watch`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +26,8 @@ pub struct Batch {
     /// Receipts, by client and request, that are taken up with this: `settled` is meant, whatever the update says of it. With `opened`
     /// only as it was opened then.
     pub settled: Vec<(String, String, ReceiptUpdate)>,
+    /// Threads taken over from another program that are followed with this, or never will be, by machine and id.
+    pub taken_over: Vec<(String, ThreadId)>,
 }
 
 /// What a batch brought.
@@ -73,6 +75,9 @@ async fn keep(connection: &mut SqliteConnection, batch: &Batch) -> Result<Commit
     }
     for (client, request, update) in &batch.settled {
         receipt_rows::take(connection, client, request, update).await?;
+    }
+    for (machine, thread) in &batch.taken_over {
+        taken_over::settle(connection, machine, thread).await?;
     }
     committed.cursor = events::newest(connection).await?;
     Ok(committed)

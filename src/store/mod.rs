@@ -16,6 +16,7 @@ mod prune;
 mod receipt_rows;
 mod receipts;
 mod sessions;
+mod taken_over;
 mod tracked;
 mod writer;
 
@@ -38,6 +39,7 @@ pub use owner::{OWNER_FILE, Ownership};
 pub use prune::Pruned;
 pub use receipts::{AnswerFate, Claimed, NewReceipt, Outcome, Receipt, ReceiptKind, ReceiptUpdate};
 pub use sessions::SessionRecord;
+pub use taken_over::TakenOver;
 pub use tracked::Tracked;
 
 use error::Fault;

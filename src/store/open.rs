@@ -20,7 +20,10 @@ use sqlx::{ConnectOptions as _, Connection as _, SqlSafeStr as _};
 use crate::store::error::{Fault, StoreError};
 
 /// Every migration, oldest first.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "ledger", include_str!("migrations/0001_ledger.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "ledger", include_str!("migrations/0001_ledger.sql")),
+    (2, "taken over", include_str!("migrations/0002_taken_over.sql")),
+];
 
 /// "T3CM" in a file's header: it is a ledger.
 const APPLICATION: i64 = 1_412_645_709;
@@ -54,6 +57,7 @@ const ESSENTIAL_CHECKS: &[&str] = &[
     "PRAGMA quick_check('tracked_messages')",
     "PRAGMA quick_check('deliveries')",
     "PRAGMA quick_check('sessions')",
+    "PRAGMA quick_check('taken_over')",
 ];
 
 /// An opened file.

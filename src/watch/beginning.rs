@@ -17,6 +17,8 @@ pub(super) struct Beginning {
     pub(super) receipts: Vec<(String, String, Timestamp)>,
     /// Switched on or off, as what.
     switched: Option<(bool, Watch)>,
+    /// Taken over from another program: as what, and when.
+    taken_over: Option<(Watch, Timestamp)>,
     pub(super) environment: Option<EnvironmentId>,
     pub(super) protocol: u32,
     /// Nobody will tell what became of the messages.
@@ -48,9 +50,24 @@ impl Beginning {
         self.switched = Some((enabled, watch));
     }
 
+    /// Another program followed it until `since`.
+    pub(super) fn take_over(&mut self, watch: Watch, since: Timestamp) {
+        self.taken_over = Some((watch, since));
+    }
+
+    /// That another program followed it is left for a later start: it may be seen then.
+    pub(super) fn leave_taken_over(&mut self) {
+        self.taken_over = None;
+    }
+
+    /// Another program followed it before.
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.taken_over.is_some()
+    }
+
     /// Nothing is wanted any more.
     pub(super) fn is_idle(&self) -> bool {
-        self.dispatched.is_empty() && self.switched.is_none()
+        self.dispatched.is_empty() && self.switched.is_none() && self.taken_over.is_none()
     }
 
     /// The first message that waits: its thread may not be there yet.
@@ -92,14 +109,11 @@ impl Beginning {
         limits: Limits,
         now: Timestamp,
     ) -> Result<Entry, ReadNeed> {
-        let mut tracker = Tracker::begin(
-            id.clone(),
-            self.dispatched.clone(),
-            self.baseline.clone(),
-            read,
-            limits,
-            now,
-        )?;
+        let (id, dispatched) = (id.clone(), self.dispatched.clone());
+        let mut tracker = match self.taken_over.clone() {
+            Some((watch, since)) => Tracker::take_over(id, dispatched, watch, since, read, limits, now)?,
+            None => Tracker::begin(id, dispatched, self.baseline.clone(), read, limits, now)?,
+        };
         if let Some((enabled, watch)) = self.switched.clone() {
             tracker.set_watch(enabled, watch);
         }

@@ -96,6 +96,14 @@ async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<H
         let fresh = || roster_of(&name, member(&name), settings);
         rosters.entry(name.clone()).or_insert_with(fresh).load(tracked, now);
     }
+    for taken in store.waiting_to_be_read().await? {
+        let name = taken.machine.clone();
+        // Of a machine that is not configured now: it waits until it is again.
+        if let Some(machine) = member(&name) {
+            let fresh = || roster_of(&name, Some(machine), settings);
+            rosters.entry(name.clone()).or_insert_with(fresh).take_over(taken, now);
+        }
+    }
     for receipt in store.open_receipts().await? {
         let name = receipt.intent.machine.clone();
         let fresh = || roster_of(&name, member(&name), settings);

@@ -4,9 +4,11 @@
 //! what was missed after a gap, and is the only one that writes tracked threads and events. It talks to no receiver: `delivery` does.
 
 mod beginning;
+mod connector_file;
 mod entry;
 mod facts;
 mod ids;
+mod import;
 mod keeper;
 mod roster;
 
@@ -20,6 +22,8 @@ use crate::fleet::Fleet;
 use crate::gateway::tracking::Wish;
 use crate::lifecycle::Limits;
 use crate::store::{Store, StoreError};
+
+pub use import::import;
 
 /// What the operator may set.
 #[derive(Clone, Copy, Debug)]

@@ -197,6 +197,9 @@ impl Roster {
 
     /// The operator hides the thread, or took its machine away.
     pub(super) fn handle_not_visible(&mut self, id: &ThreadId, now: Timestamp) {
+        if let Some(begin) = self.beginning.get_mut(id) {
+            begin.leave_taken_over();
+        }
         self.stop_beginning(id);
         if let Some(entry) = self.threads.get_mut(id) {
             entry.tracker.handle_not_visible(now);
@@ -290,8 +293,11 @@ impl Roster {
                 batch.upsert.push(entry.tracked(&self.machine));
             }
         }
-        let nothing =
-            batch.upsert.is_empty() && batch.forget.is_empty() && batch.events.is_empty() && batch.settled.is_empty();
+        let nothing = batch.upsert.is_empty()
+            && batch.forget.is_empty()
+            && batch.events.is_empty()
+            && batch.settled.is_empty()
+            && batch.taken_over.is_empty();
         batch.at = now;
         (!nothing).then_some(batch)
     }
@@ -363,8 +369,11 @@ impl Roster {
     }
 
     fn stop_beginning(&mut self, id: &ThreadId) {
-        let receipts = self.beginning.remove(id).into_iter().flat_map(|begin| begin.receipts);
-        for (client, request, opened) in receipts {
+        let Some(begin) = self.beginning.remove(id) else { return };
+        if begin.is_taken_over() {
+            self.batch.taken_over.push((self.machine.clone(), id.clone()));
+        }
+        for (client, request, opened) in begin.receipts {
             self.take_receipt(client, request, opened);
         }
     }
@@ -385,6 +394,8 @@ impl Roster {
             return;
         };
         let again = now.saturating_add(BEGIN_AGAIN).unwrap_or(now);
+        // What was wanted before the machine answered did not know where.
+        begin.environment = begin.environment.take().or_else(|| self.environment.clone());
         match outcome {
             Outcome::Read(thread) => {
                 let messages = messages(thread);

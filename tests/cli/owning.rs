@@ -265,11 +265,11 @@ fn nobody_gets_more_by_working_through_another_process() {
         format!("[machines.sim]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"other\"]\n[machines.more]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n"),
     )
     .unwrap();
-    let mut follower = Client::start_with(&place, &narrow, &[]);
+    let mut follower = Client::start_as(&place, &narrow, &[], &[]);
     assert!(follower.serve.until("does not have this machine").contains("more"));
     assert_eq!(follower.done(1, "t3_projects", &json!({}))["projects"], json!([]));
     let config = place.path("cwd/t3code.toml");
-    let mut low = Client::start_with(&place, &config, &["--max-mode", "auto"]);
+    let mut low = Client::start_as(&place, &config, &["--max-mode", "auto"], &[]);
     let work = json!({"project": "t3-smoke", "prompt": "say it", "runtime_mode": "full-access"});
     low.call(1, "t3_dispatch", &work);
     let refused = low.answer(1);

@@ -18,14 +18,20 @@ pub struct Client {
 
 impl Client {
     pub fn start(place: &Place) -> Self {
-        Self::start_with(place, &place.path("cwd/t3code.toml"), &[])
+        Self::start_with(place, &[])
     }
 
-    /// With that config, and those further arguments.
-    pub fn start_with(place: &Place, config: &Path, more: &[&str]) -> Self {
+    /// With more in its environment.
+    pub fn start_with(place: &Place, variables: &[(&str, &str)]) -> Self {
+        Self::start_as(place, &place.path("cwd/t3code.toml"), &[], variables)
+    }
+
+    /// With that config, those further arguments, and more in its environment.
+    pub fn start_as(place: &Place, config: &Path, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = place.command(&["serve", "--stdio", "--config", config.to_str().unwrap()]);
         command.args(more);
         command.env("T3_TOKEN", "any").stdin(Stdio::piped());
+        command.envs(variables.iter().copied());
         let mut serve = Running::start(command);
         let mut client = Self {
             stdin: serve.child.stdin.take(),

@@ -8,11 +8,23 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
-use t3code_mcp::mcp::sessions::SessionSettings;
+use t3code_mcp::mcp::sessions::{Admission, SessionSettings};
 use t3code_mcp::store::{LEDGER_FILE, SessionRecord, Store};
 use tempfile::TempDir;
 
 use crate::support::{ALICE, BOB, Running, first_bytes, initialize, messages, result, seen, settings, start};
+
+/// How long a test waits for what must come.
+const COMES_WITHIN: Duration = Duration::from_secs(20);
+
+async fn gone(store: &Store, session: &str) {
+    let gone = async {
+        while store.session(session).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(COMES_WITHIN, gone).await.expect("never forgotten");
+}
 
 async fn ledger() -> (TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
@@ -78,17 +90,40 @@ async fn an_ended_session_is_gone_from_the_ledger_awake_or_asleep() {
     assert!(store.sessions().await.unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn who_wakes_a_session_has_a_turn_of_its_own() {
+    let (_folder, store) = ledger().await;
+    let session = start_with(&store).await.session(ALICE).await;
+    let endpoint = start_with(&store).await;
+    let Admission::Asleep(turn) = endpoint.sessions.admit(&session, "alice").await else {
+        panic!("it is not asleep");
+    };
+    let second = endpoint.sessions.admit(&session, "alice");
+    let mut second = std::pin::pin!(second);
+    assert!(futures_util::poll!(second.as_mut()).is_pending());
+    drop(turn);
+    assert!(
+        matches!(second.await, Admission::Asleep(_)),
+        "the first one did not wake it"
+    );
+    assert_eq!(listed(&endpoint, ALICE, &session).await, 200);
+    assert!(matches!(
+        endpoint.sessions.admit(&session, "alice").await,
+        Admission::Awake
+    ));
+}
+
 /// Clients send several requests at once when they come back, and some hang up at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn first_requests_at_once_all_find_the_session_whoever_hangs_up() {
     let (_folder, store) = ledger().await;
     let mut endpoint = start_with(&store).await;
     let session = endpoint.session(ALICE).await;
-    for round in 0..20_u64 {
+    for round in 0..60_u64 {
         endpoint = start_with(&store).await;
         let call = |id: u64| endpoint.legacy(&session, id, "tools/list", &json!({})).send();
         // It leaves while its request wakes the session, or before, or after.
-        let hasty = tokio::time::timeout(Duration::from_micros(round * 300), call(99));
+        let hasty = tokio::time::timeout(Duration::from_micros(round * 50), call(99));
         let (_, answers) = tokio::join!(hasty, join_all((0..4).map(call)));
         for answer in answers {
             let answer = answer.unwrap();
@@ -233,17 +268,13 @@ async fn a_session_that_nobody_uses_is_forgotten_on_disk_but_never_with_a_call_o
     let call = tokio::spawn(async move { call.send().await.unwrap() });
     let open = seen("kept-open");
     open.began.notified().await;
-    while store.session(&unused).await.unwrap().is_some() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    gone(&store, &unused).await;
     assert_eq!(listed(&endpoint, ALICE, &unused).await, 404);
     assert!(store.session(&held).await.unwrap().is_some());
     open.release.notify_one();
     let answer = messages(call.await.unwrap()).await;
     assert_eq!(answer[0]["result"]["structuredContent"]["key"], "kept-open");
-    while store.session(&held).await.unwrap().is_some() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    gone(&store, &held).await;
     assert_eq!(endpoint.sessions.count(), (0, 0));
 }
 
@@ -274,7 +305,10 @@ async fn that_a_session_is_used_is_noted() {
     endpoint.sessions.attach(store.clone()).await;
     let session = endpoint.session(ALICE).await;
     let first = store.session(&session).await.unwrap().unwrap();
-    while store.session(&session).await.unwrap().unwrap().last_used_at <= first.last_used_at {
-        assert_eq!(listed(&endpoint, ALICE, &session).await, 200);
-    }
+    let noted = async {
+        while store.session(&session).await.unwrap().unwrap().last_used_at <= first.last_used_at {
+            assert_eq!(listed(&endpoint, ALICE, &session).await, 200);
+        }
+    };
+    tokio::time::timeout(COMES_WITHIN, noted).await.expect("never noted");
 }

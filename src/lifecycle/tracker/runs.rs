@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{EventKind, ReadFacts, Reason, RunKey, Told, Tracker, UNWATCHED, later, watches};
 use crate::lifecycle::{
-    Baseline, HookEvent, RunDriver, RunFacts, RunObservation, RunState, ThreadFacts, TrackedRun, TrackedThread, observe,
+    Baseline, HookEvent, RunDriver, RunFacts, RunObservation, RunState, ThreadFacts, TrackedRun, TrackedThread, Watch,
+    observe,
 };
 use crate::protocol::RunId;
 
@@ -276,6 +277,21 @@ pub(super) fn open_history(baseline: Option<&Baseline>, facts: &ThreadFacts, now
     let open = |fact: &&RunFacts| RunState::INITIAL.on(observe(fact, facts)).to.is_busy();
     let history = facts.runs.iter().filter(|fact| is_history(baseline, fact));
     let mut runs: Vec<TrackedRun> = history.filter(open).map(|fact| unseen(fact, now)).collect();
+    runs.sort_by_key(|run| run.ordinal);
+    runs
+}
+
+/// The runs that are open, or ended later than `since`, all of them watched as `watch` says.
+pub(super) fn not_ended_by(since: Timestamp, watch: &Watch, facts: &ThreadFacts, now: Timestamp) -> Vec<TrackedRun> {
+    let open = |fact: &RunFacts| RunState::INITIAL.on(observe(fact, facts)).to.is_busy();
+    let ended_later = |fact: &RunFacts| fact.completed_at.is_some_and(|at| at > since);
+    let there = facts.runs.iter().filter(|fact| open(fact) || ended_later(fact));
+    let mut runs: Vec<TrackedRun> = there
+        .map(|fact| TrackedRun {
+            watch: watch.clone(),
+            ..unseen(fact, now)
+        })
+        .collect();
     runs.sort_by_key(|run| run.ordinal);
     runs
 }

@@ -6,7 +6,7 @@ use super::Roster;
 use crate::gateway::tracking::Fate;
 use crate::lifecycle::{Dispatched, Tracker, Watch};
 use crate::protocol::{MessageId, ThreadId};
-use crate::store::{NewReceipt, ReceiptKind};
+use crate::store::{NewReceipt, ReceiptKind, TakenOver};
 use crate::watch::entry::Entry;
 
 impl Roster {
@@ -47,6 +47,18 @@ impl Roster {
         }
         self.take_receipt(receipt.client.clone(), receipt.request.clone(), receipt.created_at);
         self.look_after(id, None, now);
+    }
+
+    /// Another program followed a thread until it was taken over.
+    pub(in crate::watch) fn take_over(&mut self, taken: TakenOver, now: Timestamp) {
+        let id = taken.thread;
+        if self.threads.contains_key(&id) {
+            self.batch.taken_over.push((self.machine.clone(), id));
+            return;
+        }
+        let begin = self.beginning.entry(id.clone()).or_default();
+        begin.take_over(taken.watch, taken.at);
+        self.look_after(&id, None, now);
     }
 
     /// What became of a message.
