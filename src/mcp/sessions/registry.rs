@@ -428,8 +428,9 @@ mod tests {
 
     #[test]
     fn only_sleeping_sessions_are_forgotten() {
-        let later = Instant::now() + IDLE;
-        let (mut registry, id) = opened(Instant::now());
+        let now = Instant::now();
+        let later = now + IDLE;
+        let (mut registry, id) = opened(now);
         registry.handle_stored(id, state());
         registry.forget_unused(later, IDLE);
         assert!(registry.knows(id));
