@@ -139,7 +139,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting::key(
         STATE_DIR,
         Kind::Text,
-        "The state directory, which only its owner may read; or a file: then its directory. Without it: `t3code-mcp` in the user's state directory.",
+        "The state directory, which only its owner may read; or a file: then its directory, with the ledger beside the file as `<name>.db`. Without it: `t3code-mcp` in the user's state directory.",
     )
     .variable("T3CODE_MCP_STATE")
     .flag("state-dir"),
