@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::ledger;
+use super::ledger::{self, Purpose};
 use super::{Failure, output, runtime};
 use crate::config::DEFAULT_CLIENT;
 use crate::config::state::StateDir;
@@ -89,10 +89,15 @@ async fn demo() -> Result<(), Failure> {
     let fleet = fleet(&simulator, &token, &machines)?;
     let (scratch, mut receiver) = (Scratch::new(), Receiver::start().await?);
     step("a receiver of hook events", receiver.hook.url.as_str());
+    let purpose = Purpose {
+        watch: WATCH,
+        keep_events: GIVE_UP_AFTER,
+        hook: Some(&receiver.hook),
+    };
     let state = StateDir::open(scratch.path()).map_err(Failure::said)?;
     let ownership = ledger::own(&state)?
         .ok_or_else(|| Failure::said("its own state directory is in use; that is a fault of this program"))?;
-    let ledger = ledger::open_at(&state, ownership, &fleet, WATCH, Some(&receiver.hook)).await?;
+    let ledger = ledger::open_at(&state, ownership, &fleet, purpose, &stop).await?;
     let handle = Some(ledger.handle());
     let server = Server::new(Gateway::new(fleet, GatewaySettings::default(), handle, stop.clone()));
     let serving = tokio::spawn(http::serve(listener, server, settings(&bearer), stop.clone()));

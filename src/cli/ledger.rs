@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;
@@ -20,12 +21,10 @@ use crate::lifecycle::Limits;
 use crate::store::{LEDGER_FILE, OWNER_FILE, Ownership, Store};
 use crate::watch::{self, WatchSettings};
 
-/// How long the watch may take to keep what happened last.
-const END_WITHIN: Duration = Duration::from_secs(3);
+/// How long the watch may take to keep what happened last, and an attempt at a delivery to end.
+const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long events are kept that were delivered, or never were to be.
-const EVENTS_KEPT: Duration = Duration::from_hours(30 * 24);
-/// How often older ones are taken away.
+/// How often old events are taken away.
 const PRUNE_EVERY: Duration = Duration::from_hours(24);
 
 /// An open ledger, and the watch over its threads.
@@ -36,6 +35,13 @@ pub(super) struct OpenLedger {
     stop: CancellationToken,
     /// To the last: who comes after us opens what we have closed.
     _ownership: Ownership,
+}
+
+/// What a ledger is opened for.
+pub(super) struct Purpose<'a> {
+    pub(super) watch: WatchSettings,
+    pub(super) keep_events: Duration,
+    pub(super) hook: Option<&'a HookSettings>,
 }
 
 /// The right to keep the ledger of a state directory; none where another process has it.
@@ -53,8 +59,9 @@ pub(super) async fn open(
     state: &StateDir,
     ownership: Ownership,
     fleet: &Arc<Fleet>,
+    stop: &CancellationToken,
 ) -> Result<OpenLedger, Failure> {
-    let settings = WatchSettings {
+    let watch = WatchSettings {
         limits: Limits {
             finish_timeout: SignedDuration::try_from(config.watch.finish_timeout).map_err(Failure::said)?,
             stall_after: signed(config.watch.stall_after)?,
@@ -63,16 +70,22 @@ pub(super) async fn open(
         deliver: config.hook.is_some(),
     };
     let hook = config.hook.as_ref().map(HookSettings::from_config);
-    open_at(state, ownership, fleet, settings, hook.as_ref()).await
+    let purpose = Purpose {
+        watch,
+        keep_events: config.watch.keep_events,
+        hook: hook.as_ref(),
+    };
+    open_at(state, ownership, fleet, purpose, stop).await
 }
 
-/// Opens the ledger in a state directory, starts to watch and to deliver.
+/// Opens the ledger in a state directory, starts to watch and to deliver. No delivery begins any more when `told_to_stop` is cancelled; the
+/// watch goes on until the ledger is closed.
 pub(super) async fn open_at(
     state: &StateDir,
     ownership: Ownership,
     fleet: &Arc<Fleet>,
-    settings: WatchSettings,
-    hook: Option<&HookSettings>,
+    purpose: Purpose<'_>,
+    told_to_stop: &CancellationToken,
 ) -> Result<OpenLedger, Failure> {
     let store = Store::open(&state.ledger(LEDGER_FILE)).await.map_err(Failure::said)?;
     if let Some(damaged) = store.set_aside() {
@@ -95,11 +108,12 @@ pub(super) async fn open_at(
     }
     let (tracking, wishes) = Tracking::new();
     let stop = CancellationToken::new();
-    let watching = watch::start(Arc::clone(fleet), store.clone(), settings, wishes, stop.clone())
+    let watching = watch::start(Arc::clone(fleet), store.clone(), purpose.watch, wishes, stop.clone())
         .await
         .map_err(Failure::said)?;
-    tokio::spawn(prune(store.clone(), stop.clone()));
-    let delivery = hook.map(|hook| delivery::start(store.clone(), hook, stop.clone()));
+    tokio::spawn(prune(store.clone(), purpose.keep_events, stop.clone()));
+    let hook = purpose.hook;
+    let delivery = hook.map(|hook| delivery::start(store.clone(), hook, told_to_stop.child_token()));
     Ok(OpenLedger {
         ledger: Ledger {
             store,
@@ -114,14 +128,14 @@ pub(super) async fn open_at(
 }
 
 /// Keeps the ledger from growing for ever.
-async fn prune(store: Store, stop: CancellationToken) {
+async fn prune(store: Store, keep: Duration, stop: CancellationToken) {
     let mut again = tokio::time::interval(PRUNE_EVERY);
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = again.tick() => {}
         }
-        match store.prune(Timestamp::now(), EVENTS_KEPT).await {
+        match store.prune(Timestamp::now(), keep).await {
             Ok(pruned) => tracing::debug!(events = pruned.events, "old events were taken away"),
             Err(error) => tracing::warn!(%error, "old events could not be taken away"),
         }
@@ -149,9 +163,12 @@ impl OpenLedger {
                 delivery.stopped().await;
             }
         };
-        let (watched, ()) = tokio::join!(tokio::time::timeout(END_WITHIN, self.watching), delivered);
+        let (watched, delivered) = tokio::join!(timeout(END_WITHIN, self.watching), timeout(END_WITHIN, delivered));
         if watched.is_err() {
             tracing::warn!("the watch did not end in time; T3 still knows what happened");
+        }
+        if delivered.is_err() {
+            tracing::warn!("the hook did not answer in time; what it did not take is sent again after the next start");
         }
         self.ledger.store.close().await;
     }

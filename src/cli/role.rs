@@ -209,8 +209,9 @@ async fn sit_down(
     let machines = CancellationToken::new();
     let guard = machines.clone().drop_guard();
     let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
-    let ledger = ledger::open(config, state, ownership, &fleet).await?;
+    let ledger = ledger::open(config, state, ownership, &fleet, stop).await?;
     let gateway = Gateway::new(fleet, gateway_settings(config), Some(ledger.handle()), stop.clone());
+    gateway.remember_dispatches().await;
     let seat = Seat {
         ledger,
         _machines: guard,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -11,6 +12,8 @@ use super::Failure;
 const BLOCKING_THREADS: usize = 8;
 /// An idle blocking thread is let go.
 const BLOCKING_LINGER: Duration = Duration::from_secs(5);
+/// Beyond the bound of connections with room for the ledger and the machines.
+const MOST_FILES: u64 = 16_384;
 /// How long what still runs at the end may take before the process leaves it.
 const LEAVE_AFTER: Duration = Duration::from_millis(500);
 
@@ -34,6 +37,19 @@ fn on<T>(builder: &mut Builder, future: impl Future<Output = T>) -> Result<T, Fa
     let result = runtime.block_on(future);
     leave(runtime);
     Ok(result)
+}
+
+/// Lets the process have as many files open as the system allows it: shells begin with 1,024, fewer than the connections that are served.
+pub(super) fn allow_connections() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = match (limit.current, limit.maximum) {
+        (Some(current), Some(most)) => Some(current.max(most.min(MOST_FILES))),
+        (Some(current), None) => Some(current.max(MOST_FILES)),
+        (None, _) => return,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files could not be raised: connections beyond it have to wait");
+    }
 }
 
 /// Waits for the first SIGTERM or SIGINT.

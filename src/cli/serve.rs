@@ -65,6 +65,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.settings.load(working_directory)?;
     logging::start(&config.log)?;
     logging::notes(&config.notes);
+    runtime::allow_connections();
     if args.stdio {
         return runtime::run(stdio(&config))?;
     }

@@ -183,6 +183,8 @@ pub struct WatchConfig {
     pub stall_after: Option<Duration>,
     /// A machine with watched open runs that is away for so long is told as `unreachable`; none: never.
     pub unreachable_after: Option<Duration>,
+    /// How long events are kept that were delivered, or never were to be.
+    pub keep_events: Duration,
 }
 
 /// What is logged, and how.

@@ -72,6 +72,7 @@ pub(super) struct RawWatch {
     pub(super) finish_timeout: String,
     pub(super) stall_after: String,
     pub(super) unreachable_after: String,
+    pub(super) keep_events: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -289,6 +289,14 @@ pub const SETTINGS: &[Setting] = &[
     .flag("unreachable-after")
     .default("\"1h\""),
     Setting::key(
+        "watch.keep_events",
+        Kind::Text,
+        "How long events are kept that were delivered, or never were to be: 1 h to 8760 h.",
+    )
+    .variable("T3CODE_MCP_KEEP_EVENTS")
+    .flag("keep-events")
+    .default("\"720h\""),
+    Setting::key(
         "hook.url",
         Kind::Text,
         "Where events are sent with `POST`: `http` or `https`. Without it none are sent. Redirects are not followed, proxies not used.",

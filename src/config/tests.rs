@@ -111,6 +111,7 @@ fn without_any_config_the_defaults_hold_and_there_is_no_machine() {
     assert_eq!(config.watch.finish_timeout, Duration::from_mins(3));
     assert_eq!(config.watch.stall_after, Some(Duration::from_mins(30)));
     assert_eq!(config.watch.unreachable_after, Some(Duration::from_hours(1)));
+    assert_eq!(config.watch.keep_events, Duration::from_hours(720));
     assert_eq!(config.state_dir, trial.path("home/.local/state/t3code-mcp"));
     assert_eq!(config.notes, []);
 }
@@ -172,6 +173,7 @@ fn each_setting_with_a_variable_and_a_flag_is_set_by_both() {
         ("watch.finish_timeout", "9m"),
         ("watch.stall_after", "off"),
         ("watch.unreachable_after", "9h"),
+        ("watch.keep_events", "48h"),
         ("hook.url", "http://127.0.0.9/hook"),
         ("hook.token_env", "T3_MAC_TOKEN"),
         ("hook.secret_env", "NEW"),

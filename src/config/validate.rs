@@ -25,6 +25,10 @@ const LONGEST_ORIGIN: usize = 1024;
 const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest that a run may be said to finish.
 const LONGEST_FINISH: Duration = Duration::from_hours(24);
+/// The shortest time for which events are kept.
+const SHORTEST_KEPT: Duration = Duration::from_hours(1);
+/// The longest: a year.
+const LONGEST_KEPT: Duration = Duration::from_hours(8_760);
 /// The longest that a run may stand still, or its machine be away, untold.
 const LONGEST_WATCH: Duration = Duration::from_hours(720);
 /// What switches such a time off.
@@ -343,10 +347,12 @@ impl Check<'_> {
         let finish_timeout = self.duration("watch.finish_timeout", &raw.finish_timeout, SHORTEST..=LONGEST_FINISH);
         let stall_after = self.duration_or_off("watch.stall_after", &raw.stall_after);
         let unreachable_after = self.duration_or_off("watch.unreachable_after", &raw.unreachable_after);
+        let keep_events = self.duration("watch.keep_events", &raw.keep_events, SHORTEST_KEPT..=LONGEST_KEPT);
         Some(WatchConfig {
             finish_timeout: finish_timeout?,
             stall_after,
             unreachable_after,
+            keep_events: keep_events?,
         })
     }
 

@@ -22,6 +22,11 @@ use crate::machine::Thread;
 use crate::protocol::EnvironmentId;
 use crate::store::{self, AnswerFate, Claimed, NewReceipt, ReceiptKind, ReceiptUpdate, Store, StoreError};
 
+/// How far back a start remembers who dispatched what.
+const REMEMBERED_FOR: SignedDuration = SignedDuration::from_hours(24);
+/// How many of the latest dispatches it looks at.
+const REMEMBERED: u32 = 10_000;
+
 /// Where receipts are kept, and who keeps an eye on their threads.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -103,6 +108,27 @@ impl Gateway {
             };
             Receipt::recalled(found, clock, lost)
         }))
+    }
+
+    /// Remembers what the process before this one dispatched: a wait never ends with a run that is older than its caller's last dispatch. To be
+    /// called before the first call.
+    pub async fn remember_dispatches(&self) {
+        let Some(ledger) = &self.ledger else { return };
+        let now = Timestamp::now();
+        let since = now.saturating_sub(REMEMBERED_FOR).unwrap_or(now);
+        let receipts = match ledger.store.latest_receipts(since, REMEMBERED).await {
+            Ok(receipts) => receipts,
+            Err(error) => {
+                tracing::warn!(%error, "what was dispatched before the start could not be read");
+                return;
+            }
+        };
+        for receipt in receipts {
+            let intent = receipt.intent;
+            let thread = (intent.machine, intent.thread);
+            let origin = intent.watch.origin.as_deref();
+            self.memory.remember(&intent.client, &thread, intent.message, origin);
+        }
     }
 
     /// Nothing is sent into another database than the one that the receipt is of.

@@ -29,13 +29,13 @@ use super::{Endpoint, HttpSettings, endpoint};
 use crate::mcp::Server;
 
 /// When what is still open is cut. Waits answer at once; this is for a tool that does not listen.
-const CUT_AFTER: Duration = Duration::from_secs(5);
+const CUT_AFTER: Duration = Duration::from_secs(4);
 
 /// How long cut connections may take to end.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_millis(500);
 
 /// How long mutations may take after the last connection ended.
-const SETTLE_WITHIN: Duration = Duration::from_secs(3);
+const SETTLE_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often streams that clients hold open are closed while stopping: new ones may come by open connections.
 const CLOSE_EVERY: Duration = Duration::from_millis(100);

@@ -88,6 +88,23 @@ pub(super) async fn open(connection: &mut SqliteConnection) -> Result<Vec<Receip
     rows.iter().map(receipt).collect()
 }
 
+/// By their numbers, which come with the order of their making: nothing is sorted.
+pub(super) async fn latest(
+    connection: &mut SqliteConnection,
+    since: Timestamp,
+    most: u32,
+) -> Result<Vec<Receipt>, Fault> {
+    let rows = select!(
+        "WHERE rowid IN (SELECT rowid FROM receipts ORDER BY rowid DESC LIMIT ?) AND created_at >= ? AND outcome <> 'nothing' \
+         ORDER BY rowid"
+    )
+    .bind(most)
+    .bind(micros(since))
+    .fetch_all(connection)
+    .await?;
+    rows.iter().map(receipt).collect()
+}
+
 /// Keeps what is known of a receipt, within a transaction.
 pub(super) async fn apply(
     connection: &mut SqliteConnection,

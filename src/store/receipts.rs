@@ -9,7 +9,7 @@ use crate::protocol::{EnvironmentId, MessageId, RunId, ThreadId};
 use crate::store::Store;
 use crate::store::columns::micros;
 use crate::store::error::StoreError;
-use crate::store::receipt_rows::{apply, find, insert, lost, open};
+use crate::store::receipt_rows::{apply, find, insert, latest, lost, open};
 
 /// Whether a thread is begun or continued.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -176,6 +176,12 @@ impl Store {
         lost(&mut reader, client, payload_hash, since)
             .await
             .map_err(|fault| self.told(fault))
+    }
+
+    /// The latest of the receipts that may have started something, oldest first: at most so many, none from before `since`.
+    pub async fn latest_receipts(&self, since: Timestamp, most: u32) -> Result<Vec<Receipt>, StoreError> {
+        let mut reader = self.reader().await?;
+        latest(&mut reader, since, most).await.map_err(|fault| self.told(fault))
     }
 
     /// Calls whose answers are pending were cut off with their process: from now on they count as lost. For the owner, before it answers its

@@ -191,3 +191,23 @@ fn a_token_that_cannot_be_written_and_a_config_that_is_no_file_are_failures() {
         assert!((ran.err + &ran.out).contains("no regular file"), "{command}");
     }
 }
+
+#[test]
+fn a_shell_with_few_open_files_does_not_bound_the_connections() {
+    let place = Place::new();
+    let mut command = std::process::Command::new("sh");
+    let serve = place.command(&[]);
+    command
+        .args(["-c", "ulimit -S -n 256; exec \"$0\" serve --port 0"])
+        .arg(serve.get_program())
+        .env_clear()
+        .env("HOME", place.path("home"))
+        .current_dir(place.path("cwd"));
+    let mut running = Running::start(command);
+    running.until("listens on http://");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.child.id())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().collect();
+    let (soft, hard) = (numbers[3], numbers[4]);
+    assert!(soft == "16384" || soft == hard, "{line}");
+}

@@ -324,3 +324,29 @@ async fn an_attempt_that_t3_refused_is_followed_by_another_that_is_written_down_
     assert_eq!(kinds, ["completed", "interrupted", "interrupted"]);
     house.end().await;
 }
+
+#[tokio::test]
+async fn after_a_restart_too_a_wait_ends_with_what_its_caller_dispatched_last() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let first = house.start("say one").await;
+    house.until(&first.thread_id, |view| view.state == "completed").await;
+    let other = Caller::named("other");
+    let next = more(&first.thread_id, "say two", WhenBusy::Reject);
+    let next = house.gateway.dispatch(&other, next).await.unwrap();
+    house
+        .until(&first.thread_id, |view| {
+            view.state == "completed" && view.run.as_ref().map(|run| &run.id) == next.run_id.as_ref()
+        })
+        .await;
+    house.end().await;
+
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let waited = house.wait(wait_for(&first.thread_id)).await.unwrap();
+    assert_eq!(
+        waited.thread.unwrap().run.map(|run| run.id),
+        first.run_id,
+        "the run of another client is not what this one waits for"
+    );
+    house.end().await;
+}

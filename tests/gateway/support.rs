@@ -111,6 +111,7 @@ impl KeptHouse {
             tracking: tracking.clone(),
         };
         let gateway = Gateway::new(fleet, GatewaySettings::default(), Some(ledger), stop.clone());
+        gateway.remember_dispatches().await;
         Self {
             house: House { gateway, stop },
             store,
