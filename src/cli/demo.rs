@@ -43,6 +43,7 @@ const WATCH: WatchSettings = WatchSettings {
     },
     unreachable_after: None,
     deliver: true,
+    final_word: true,
 };
 /// The machine's name.
 const MACHINE: &str = "simulated";

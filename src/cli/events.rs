@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
-use super::role::{self, Found};
+use super::role::{self, Found, Rank};
 use super::{Failure, logging, output, runtime};
 use crate::config::state::StateDir;
 use crate::config::{Config, WorkingDirectory};
@@ -132,7 +132,7 @@ impl Outbox {
                 path.display()
             )));
         }
-        let ownership = match role::find(config, &state, &CancellationToken::new()).await? {
+        let ownership = match role::find(config, &state, Rank::Speaks, &CancellationToken::new()).await? {
             Found::Free(ownership) => ownership,
             Found::Taken(owner, _) => return Ok(Self::Owner(owner)),
         };

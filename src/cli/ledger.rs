@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;
+use super::role::Rank;
 use crate::config::Config;
 use crate::config::state::StateDir;
 use crate::delivery::{self, Delivery, HookSettings};
@@ -59,6 +60,7 @@ pub(super) async fn open(
     state: &StateDir,
     ownership: Ownership,
     fleet: &Arc<Fleet>,
+    rank: Rank,
     stop: &CancellationToken,
 ) -> Result<OpenLedger, Failure> {
     let watch = WatchSettings {
@@ -68,6 +70,7 @@ pub(super) async fn open(
         },
         unreachable_after: signed(config.watch.unreachable_after)?,
         deliver: config.hook.is_some(),
+        final_word: rank == Rank::Serves,
     };
     let hook = config.hook.as_ref().map(HookSettings::from_config);
     let purpose = Purpose {
@@ -84,12 +87,16 @@ pub(super) async fn open_at(
     state: &StateDir,
     ownership: Ownership,
     fleet: &Arc<Fleet>,
-    purpose: Purpose<'_>,
+    mut purpose: Purpose<'_>,
     told_to_stop: &CancellationToken,
 ) -> Result<OpenLedger, Failure> {
     let store = Store::open(&state.ledger(LEDGER_FILE)).await.map_err(Failure::said)?;
     if let Some(damaged) = store.set_aside() {
         tracing::error!("{damaged}");
+    }
+    // What an operator wants of the hook, a client's own process does not know: it leaves events for one that does.
+    if !purpose.watch.final_word && store.has_deliveries().await.map_err(Failure::said)? {
+        purpose.watch.deliver = true;
     }
     // Calls that were cut off with the process before this one have lost their answers.
     let lost = store
@@ -115,11 +122,7 @@ pub(super) async fn open_at(
     let hook = purpose.hook;
     let delivery = hook.map(|hook| delivery::start(store.clone(), hook, told_to_stop.child_token()));
     Ok(OpenLedger {
-        ledger: Ledger {
-            store,
-            tracking,
-            delivers: hook.is_some(),
-        },
+        ledger: Ledger { store, tracking },
         watching,
         delivery: delivery.transpose().map_err(Failure::said)?,
         stop,

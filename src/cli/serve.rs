@@ -11,17 +11,21 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
-use super::role::Role;
+use super::role::{Rank, Role};
 use super::{Failure, logging, output, runtime};
 use crate::config::settings::BEARER_VARIABLE;
 use crate::config::state::StateDir;
 use crate::config::{Auth, Config, LogFormat, WorkingDirectory};
-use crate::http::{self, Access, HttpSettings};
+use crate::http::{self, HttpSettings};
 use crate::mcp;
 use crate::protocol::Untrusted;
 
 /// Stopping takes no longer; what is still open then is left.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// It was told to stop before it had begun.
+const LEFT_EARLY: &str =
+    "stopped before it served: the process that keeps the ledger of this state directory did not answer";
 
 /// Flags that `token` needs too to find the same bearer.
 const FLAGS_OF_TOKEN: &[&str] = &["config", "env-file", "state-dir"];
@@ -106,7 +110,10 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let bound = listener.local_addr().map_err(Failure::said)?;
     let settings = HttpSettings::from_config(&config.server, bearer.as_ref().map(|bearer| &bearer.token))
         .map_err(Failure::said)?;
-    let mut role = Role::take(config, &stop).await?;
+    let Some(taken) = leave.run_until_cancelled(Role::take(config, Rank::Serves, &stop)).await else {
+        return Err(Failure::said(LEFT_EARLY));
+    };
+    let mut role = taken?;
     let endpoint = http::endpoint(role.server().clone(), settings, &stop);
     announce(config, bound, bearer.as_ref());
     role.keep_sessions(&endpoint).await;
@@ -126,7 +133,10 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
 async fn stdio(config: &Config) -> Result<(), Failure> {
     let stop = CancellationToken::new();
     let leave = stop_on_signals(&stop);
-    let mut role = Role::take(config, &stop).await?;
+    let Some(taken) = leave.run_until_cancelled(Role::take(config, Rank::Speaks, &stop)).await else {
+        return Err(Failure::said(LEFT_EARLY));
+    };
+    let mut role = taken?;
     if config.machines.is_empty() {
         tracing::warn!(
             "no machine is configured: name a config with --config, or write t3code-mcp/t3code.toml in the user's config directory"
@@ -134,7 +144,9 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
     }
     let server = role.server().clone();
     // For other processes on the state directory; nobody else comes by it.
-    let endpoint = http::endpoint(server.clone(), HttpSettings::new(Access::Bearers(Vec::new())), &stop);
+    let settings = HttpSettings::from_config(&config.server, config.bearer.as_ref()).map_err(Failure::said)?;
+    let endpoint = http::endpoint(server.clone(), settings, &stop);
+    role.keep_sessions(&endpoint).await;
     let serving = async {
         let ended = mcp::serve_stdio(server.clone(), stop.clone())
             .await

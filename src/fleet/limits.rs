@@ -30,6 +30,8 @@ pub struct Within {
     pub projects: Patterns,
     /// Its ceiling.
     pub max_runtime_mode: Option<RuntimeMode>,
+    /// The mode of a dispatch that names none.
+    pub runtime_mode: Option<RuntimeMode>,
 }
 
 impl Limits {
@@ -66,6 +68,11 @@ impl Limits {
         ceilings.min().unwrap_or(RuntimeMode::FullAccess)
     }
 
+    /// The mode of a dispatch that names none, where the limits say.
+    pub fn runtime_mode(&self, machine: &str) -> Option<RuntimeMode> {
+        self.on(machine).and_then(|within| within.runtime_mode)
+    }
+
     fn on(&self, machine: &str) -> Option<&Within> {
         self.within.as_ref().and_then(|within| within.get(machine))
     }
@@ -81,6 +88,7 @@ mod tests {
         let within = Within {
             projects: Patterns::new([projects]).unwrap(),
             max_runtime_mode,
+            runtime_mode: None,
         };
         Limits {
             within: Some(Arc::new(BTreeMap::from([(machine.to_owned(), within)]))),

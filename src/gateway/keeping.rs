@@ -34,8 +34,6 @@ pub struct Ledger {
     pub store: Store,
     /// Takes wishes.
     pub tracking: Tracking,
-    /// Events go to a hook.
-    pub delivers: bool,
 }
 
 /// What is about to be sent.

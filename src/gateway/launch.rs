@@ -109,7 +109,7 @@ impl Gateway {
         })?;
         let mode = modes::for_launch(
             args.runtime_mode.map(Into::into),
-            member.rules.runtime_mode,
+            limits.runtime_mode(member.name()).or(member.rules.runtime_mode),
             member.ceiling(limits),
         )?;
         let choose = |providers: &[Provider]| {

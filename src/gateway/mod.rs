@@ -132,6 +132,11 @@ impl Gateway {
         &self.fleet
     }
 
+    /// Waits until it is told to stop.
+    pub async fn stopping(&self) {
+        self.stop.cancelled().await;
+    }
+
     /// Waits until the mutations that run have ended; call it after `stop` was cancelled and no call comes in any more.
     pub async fn settled(&self) {
         self.tasks.close();

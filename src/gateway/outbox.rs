@@ -89,11 +89,6 @@ pub async fn retry_event(store: &Store, id: &str) -> Result<RetryOutcome, StoreE
 
 /// The same for another process of the gateway, which asks the one that keeps the ledger.
 impl Gateway {
-    /// Events go to a hook.
-    pub fn delivers(&self) -> bool {
-        self.ledger.as_ref().is_some_and(|ledger| ledger.delivers)
-    }
-
     /// The newest events, of those whose delivery has the state of that word.
     pub async fn outbox(&self, state: Option<&str>, limit: u32) -> Result<EventList, ToolError> {
         let state = match state.map(|word| (word, DeliveryState::parse(word))) {

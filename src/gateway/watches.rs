@@ -228,7 +228,11 @@ fn may_turn_off(caller: &Caller, found: &Found, watched: Option<&WatchedThread>)
 
 /// The operator sets the client no limits.
 pub(super) fn is_unlimited(limits: &Limits) -> bool {
-    limits.machines.is_none() && limits.projects.is_none() && limits.max_runtime_mode.is_none() && !limits.read_only
+    limits.machines.is_none()
+        && limits.projects.is_none()
+        && limits.max_runtime_mode.is_none()
+        && limits.within.is_none()
+        && !limits.read_only
 }
 
 fn one(found: &Found, watched: Option<&WatchedThread>) -> WatchAnswer {

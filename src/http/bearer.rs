@@ -69,8 +69,13 @@ where
     let client = if is_socket(&request) {
         // The file lets in its owner alone, who may say on whose behalf it calls.
         request.extensions_mut().insert(Trusted);
-        let known = shown(request.headers()).and_then(|token| bearers.client(token));
-        known.unwrap_or_default()
+        match shown(request.headers()) {
+            None => Arc::default(),
+            Some(token) => match bearers.client(token) {
+                Some(client) => client,
+                None => return refused(bearers, &request, true),
+            },
+        }
     } else if bearers.known.is_none() {
         Arc::new(Client::default())
     } else {

@@ -1,7 +1,6 @@
 //! What only processes of the same user ask, over the socket in the state directory: who owns it, and the outbox of events. By TCP these
 //! paths do not exist.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, Request, State};
@@ -16,11 +15,12 @@ use super::not_found;
 use super::reply::refusal;
 use super::wire::is_socket;
 use crate::gateway::{ErrorCode, Gateway, ToolError};
-use crate::mcp::{About, Place, Server};
+use crate::mcp::{Place, Server};
 
 pub(super) fn routes(server: Server) -> Router {
     Router::new()
         .route("/owner", get(about))
+        .route("/owner/hand-over", post(hand_over))
         .route("/events", get(list))
         .route("/events/{id}", get(show))
         .route("/events/{id}/retry", post(retry))
@@ -37,23 +37,16 @@ async fn inside(request: Request, next: Next) -> Response {
 }
 
 async fn about(State(server): State<Server>) -> Response {
-    let gateway = match here(&server) {
-        Ok(gateway) => gateway,
-        Err(error) => return refused(&error),
-    };
-    let machines: BTreeMap<String, String> = gateway
-        .fleet()
-        .members()
-        .iter()
-        .map(|member| (member.name().to_owned(), member.machine.url().to_string()))
-        .collect();
-    Json(About {
-        pid: std::process::id(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        machines,
-        delivers: gateway.delivers(),
-    })
-    .into_response()
+    match (server.place(), server.about()) {
+        (Place::Here(_), Some(about)) => Json(about).into_response(),
+        (Place::Here(_) | Place::There(_), _) => refused(&not_here()),
+    }
+}
+
+/// Another process goes before this one.
+async fn hand_over(State(server): State<Server>) -> Response {
+    server.hand_over();
+    Json(true).into_response()
 }
 
 #[derive(Deserialize)]
@@ -79,8 +72,12 @@ async fn retry(State(server): State<Server>, Path(id): Path<String>) -> Response
 fn here(server: &Server) -> Result<Arc<Gateway>, ToolError> {
     match server.place() {
         Place::Here(gateway) => Ok(gateway),
-        Place::There(_) => Err(ToolError::new(ErrorCode::Internal, "This process keeps no ledger.")),
+        Place::There(_) => Err(not_here()),
     }
+}
+
+fn not_here() -> ToolError {
+    ToolError::new(ErrorCode::Internal, "This process keeps no ledger.")
 }
 
 fn told<T: Serialize>(answer: Result<T, ToolError>) -> Response {

@@ -12,6 +12,7 @@ use crate::config::DEFAULT_CLIENT;
 use crate::fleet::Limits;
 use crate::gateway::{Caller, Delivery, ErrorCode, ORIGIN_BYTES, ToolError, is_origin};
 use crate::mcp::owner::{META_KEY, Passport, unreadable};
+use crate::mcp::tool::Request;
 
 /// The header with the conversation that a call came from.
 pub const ORIGIN_HEADER: &str = "x-conversation-origin";
@@ -73,6 +74,12 @@ pub(super) fn passport(parts: Option<&Parts>, meta: &RequestMetaObject) -> Resul
     };
     let passport = serde_json::from_value(passport.clone()).map_err(|error| unreadable(&error))?;
     Ok(Some(passport))
+}
+
+/// Whether a call that this process cannot see to its end is to be answered so that who passed it on does so again.
+pub(super) fn can_move_on(request: &Request<'_>) -> bool {
+    let parts = request.context.extensions.get::<Parts>();
+    matches!(passport(parts, &request.context.meta), Ok(Some(passport)) if !passport.is_in_haste())
 }
 
 fn header_origin(parts: &Parts) -> Result<Option<String>, ToolError> {

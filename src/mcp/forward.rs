@@ -4,7 +4,7 @@
 //! becomes the owner meanwhile, the call is done here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use http::request::Parts;
@@ -18,8 +18,11 @@ use crate::mcp::progress::Progress;
 use crate::mcp::tool::{Again, Effect, Request, Route};
 use crate::mcp::{caller, errors};
 
-/// How long a call waits for an owner. Another process takes over within a second.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a call waits for an owner: longer than one that stops in order may keep the place. After a kill another takes over at once.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How many owners may end over one call before it is given up: it may be what ends them.
+const MOST_BROKEN: u32 = 3;
 
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -34,24 +37,43 @@ pub enum Place {
 }
 
 /// What became of a call that was passed on.
-pub(super) enum Forwarded<'a> {
+pub(super) enum Forwarded {
     /// It is answered.
-    Done(CallToolResult),
+    Done(Box<CallToolResult>),
     /// This process is the owner by now: the call is to be done here.
-    Here(Arc<Gateway>, Request<'a>),
+    Here(Arc<Gateway>),
+}
+
+/// In a result's `_meta`: the owner stops or hands over, and did nothing; the call is for the next one.
+const MOVED_KEY: &str = "t3code-mcp/moved";
+
+/// The answer of an owner that cannot see a call to its end.
+pub(super) fn moved() -> CallToolResult {
+    let error = ToolError::new(ErrorCode::Internal, "This process keeps the ledger no more.");
+    let mut result = errors::failed(&error);
+    result
+        .meta
+        .get_or_insert_default()
+        .insert(MOVED_KEY.to_owned(), true.into());
+    result
+}
+
+fn is_moved(result: &CallToolResult) -> bool {
+    result.meta.as_ref().is_some_and(|meta| meta.contains_key(MOVED_KEY))
 }
 
 /// Passes a call on until it is answered.
-pub(super) async fn forward<'a>(
+pub(super) async fn forward(
     mut place: watch::Receiver<Place>,
     route: &Route,
-    request: Request<'a>,
-) -> Forwarded<'a> {
+    request: &Request<'_>,
+    begun: Instant,
+) -> Forwarded {
     let parts = request.context.extensions.get::<Parts>();
     let fate = parts.and_then(|parts| parts.extensions.get::<Fate>()).cloned();
     let caller = match caller::caller(parts, request.stdio_origin, Delivery::default()) {
         Ok(caller) => caller,
-        Err(error) => return Forwarded::Done(errors::failed(&error)),
+        Err(error) => return failed(&error),
     };
     if let (Some(fate), Effect::Changes) = (&fate, route.effect) {
         // The owner is told what became of the answer, so it has to be known.
@@ -59,18 +81,12 @@ pub(super) async fn forward<'a>(
     }
     let driver = Driver {
         route,
-        request: &request,
+        request,
         caller: &caller,
         fate: fate.as_ref(),
-        begun: Instant::now(),
-        beats: AtomicU64::new(0),
+        begun,
     };
-    let gateway = match driver.drive(&mut place).await {
-        Driven::Done(result) => return Forwarded::Done(result),
-        Driven::Here(gateway) => gateway,
-    };
-    let under_way = driver.begun.elapsed();
-    Forwarded::Here(gateway, Request { under_way, ..request })
+    driver.drive(&mut place).await
 }
 
 /// One call on its way.
@@ -80,22 +96,16 @@ struct Driver<'a> {
     caller: &'a Caller,
     fate: Option<&'a Fate>,
     begun: Instant,
-    /// Heartbeats so far: a later owner counts from the beginning again.
-    beats: AtomicU64,
-}
-
-enum Driven {
-    Done(CallToolResult),
-    Here(Arc<Gateway>),
 }
 
 impl Driver<'_> {
-    async fn drive(&self, place: &mut watch::Receiver<Place>) -> Driven {
-        let mut alone_since = None;
+    async fn drive(&self, place: &mut watch::Receiver<Place>) -> Forwarded {
+        let mut alone_since = Instant::now();
         let mut in_haste = false;
+        let mut broken = 0;
         loop {
             let owner = match &*place.borrow_and_update() {
-                Place::Here(gateway) => return Driven::Here(Arc::clone(gateway)),
+                Place::Here(gateway) => return Forwarded::Here(Arc::clone(gateway)),
                 Place::There(owner) => Arc::clone(owner),
             };
             in_haste |= owner.stop().is_cancelled();
@@ -108,28 +118,39 @@ impl Driver<'_> {
                 () = owner.stop().cancelled(), if !in_haste && self.route.effect == Effect::Reads => continue,
             };
             let error = match answered {
+                Ok((result, _)) if is_moved(&result) => {
+                    alone_since = Instant::now();
+                    None
+                }
                 Ok((result, unheard)) => {
                     self.tell(&owner, unheard);
-                    return Driven::Done(result);
+                    return Forwarded::Done(Box::new(result));
                 }
-                Err(error) => error,
+                Err(error) => Some(error),
             };
-            tracing::debug!(tool = self.name(), %error, "the owner of the state directory did not answer");
-            let may_be_done = match &error {
-                Unanswered::Nobody(_) => false,
-                Unanswered::Refused(_) => return failed(&not_answered(self.name(), &error)),
-                Unanswered::Broken(_) | Unanswered::Silent => self.route.again == Again::Never,
-            };
-            if may_be_done {
-                return failed(&unknown(self.name(), &error));
-            }
-            let alone = *alone_since.get_or_insert_with(Instant::now);
-            if matches!(error, Unanswered::Silent) || in_haste || alone.elapsed() > PATIENCE {
-                return failed(&not_answered(self.name(), &error));
-            }
-            if !matches!(error, Unanswered::Nobody(_)) {
-                // It was there a moment ago: the patience is for the next one.
-                alone_since = None;
+            if let Some(error) = error {
+                tracing::debug!(tool = self.name(), %error, "the owner of the state directory did not answer");
+                match &error {
+                    Unanswered::Nobody(_) => {}
+                    Unanswered::Refused(_) => return failed(&not_answered(self.name(), &error)),
+                    Unanswered::Broken(_) | Unanswered::Silent => {
+                        broken += 1;
+                        alone_since = Instant::now();
+                    }
+                }
+                let may_go_on = match &error {
+                    Unanswered::Silent => false,
+                    Unanswered::Nobody(_) | Unanswered::Broken(_) | Unanswered::Refused(_) => {
+                        !in_haste && alone_since.elapsed() < PATIENCE && broken < MOST_BROKEN
+                    }
+                };
+                let again = broken == 0 || self.route.again == Again::Freely;
+                if !may_go_on || !again {
+                    return failed(&match self.route.effect {
+                        Effect::Changes if broken > 0 => unknown(self.name(), &error),
+                        Effect::Changes | Effect::Reads => not_answered(self.name(), &error),
+                    });
+                }
             }
             tokio::select! {
                 _ = place.changed() => {}
@@ -141,7 +162,7 @@ impl Driver<'_> {
 
     async fn ask(&self, owner: &Owner, in_haste: bool) -> Result<(CallToolResult, Unheard), Unanswered> {
         let token = self.request.context.meta.get_progress_token();
-        let progress = token.map(|token| Progress::new(self.request.context.peer.clone(), token));
+        let progress = token.map(|token| Progress::new(self.request.context.peer.clone(), token, 0));
         let passed = Passed {
             tool: self.name(),
             arguments: &self.request.arguments,
@@ -152,7 +173,9 @@ impl Driver<'_> {
         let progress = progress.as_ref();
         let beat = |message: String| async move {
             if let Some(progress) = progress {
-                progress.tell(self.beats.fetch_add(1, Ordering::Relaxed), message).await;
+                progress
+                    .tell(self.request.beats.fetch_add(1, Ordering::Relaxed), message)
+                    .await;
             }
         };
         owner.call(&passed, beat).await
@@ -195,17 +218,19 @@ impl Driver<'_> {
     }
 }
 
-fn failed(error: &ToolError) -> Driven {
-    Driven::Done(errors::failed(error))
+fn failed(error: &ToolError) -> Forwarded {
+    Forwarded::Done(Box::new(errors::failed(error)))
 }
 
 /// It was sent, and whether it was done nobody knows.
 fn unknown(tool: &str, error: &Unanswered) -> ToolError {
     ToolError::new(
         ErrorCode::OutcomeUnknown,
-        format!("The process that keeps the gateway's ledger ended while {tool} was under way ({error}); whether it was done is not known."),
+        format!(
+            "The process that keeps the gateway's ledger was lost while {tool} was under way ({error}); whether it was done is not known."
+        ),
     )
-    .hint("Look with t3_thread before you try again.")
+    .hint("Look with t3_thread before you try again; an equal t3_dispatch finds what this one started.")
 }
 
 /// It was not done.

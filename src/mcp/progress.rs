@@ -15,12 +15,14 @@ use crate::gateway::{ProgressSink, Tick};
 pub struct Progress {
     peer: Peer<RoleServer>,
     token: ProgressToken,
+    /// What the client was told before.
+    before: u64,
 }
 
 impl Progress {
-    /// To the client that gave this token.
-    pub fn new(peer: Peer<RoleServer>, token: ProgressToken) -> Self {
-        Self { peer, token }
+    /// To the client that gave this token, and was told so many before.
+    pub fn new(peer: Peer<RoleServer>, token: ProgressToken, before: u64) -> Self {
+        Self { peer, token, before }
     }
 
     /// Tells the heartbeat of that number.
@@ -38,6 +40,6 @@ impl Progress {
 
 impl ProgressSink for Progress {
     fn tick(&self, tick: Tick) -> BoxFuture<'_, ()> {
-        self.tell(tick.number, tick.message).boxed()
+        self.tell(self.before + tick.number, tick.message).boxed()
     }
 }

@@ -5,8 +5,10 @@
 //! one server.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use rmcp::model::{
@@ -15,12 +17,13 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::gateway::{ErrorCode, Gateway, ToolError};
-use crate::mcp::forward::{Forwarded, Place, forward};
-use crate::mcp::tool::{Request, Route, Tool};
-use crate::mcp::{errors, instructions, tools};
+use crate::mcp::forward::{Forwarded, Place, forward, moved};
+use crate::mcp::owner::{About, Owner};
+use crate::mcp::tool::{Effect, Request, Route, Tool};
+use crate::mcp::{caller, errors, instructions, tools};
 
 /// The MCP server. Clones are the same server.
 #[derive(Clone)]
@@ -34,6 +37,10 @@ struct Inner {
     routes: Vec<Route>,
     /// The origin of what is dispatched over stdio.
     stdio_origin: Option<String>,
+    /// What this process says of itself to others on its state directory.
+    about: Option<About>,
+    /// Another process asks for its place.
+    hand_over: Arc<Notify>,
 }
 
 impl Server {
@@ -49,6 +56,8 @@ impl Server {
                 place: watch::Sender::new(place),
                 routes: tools::all(),
                 stdio_origin: None,
+                about: None,
+                hand_over: Arc::default(),
             }),
         }
     }
@@ -56,6 +65,11 @@ impl Server {
     /// From now on calls are done by this process, those that wait for an owner included.
     pub fn move_in(&self, gateway: Arc<Gateway>) {
         self.inner.place.send_replace(Place::Here(gateway));
+    }
+
+    /// From now on calls are passed on; gives where they were done before.
+    pub fn move_out(&self, owner: Arc<Owner>) -> Place {
+        self.inner.place.send_replace(Place::There(owner))
     }
 
     /// The names of the machines behind it.
@@ -97,12 +111,35 @@ impl Server {
         self.changed(|inner| inner.stdio_origin = origin)
     }
 
+    /// The same, for a process that others work through.
+    #[must_use]
+    pub fn with_about(self, about: About) -> Self {
+        self.changed(|inner| inner.about = Some(about))
+    }
+
+    /// What this process says of itself.
+    pub fn about(&self) -> Option<&About> {
+        self.inner.about.as_ref()
+    }
+
+    /// Another process asks for the place of this one.
+    pub fn hand_over(&self) {
+        self.inner.hand_over.notify_one();
+    }
+
+    /// Waits until another process asks for the place of this one.
+    pub async fn asked_to_hand_over(&self) {
+        self.inner.hand_over.notified().await;
+    }
+
     /// Changes a server that nobody serves yet.
     fn changed(self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Arc::try_unwrap(self.inner).unwrap_or_else(|shared| Inner {
             place: watch::Sender::new(shared.place.borrow().clone()),
             routes: shared.routes.clone(),
             stdio_origin: shared.stdio_origin.clone(),
+            about: shared.about.clone(),
+            hand_over: Arc::clone(&shared.hand_over),
         });
         change(&mut inner);
         Self { inner: Arc::new(inner) }
@@ -117,27 +154,58 @@ impl Server {
             let names: Vec<&str> = self.inner.routes.iter().map(|route| &*route.tool.name).collect();
             return errors::failed(&errors::unknown_tool(&request.name, &names));
         };
-        let request = Request {
+        let mut request = Request {
             schema: &route.tool.input_schema,
             arguments: request.arguments,
             context,
             stdio_origin: self.inner.stdio_origin.as_deref(),
             under_way: Duration::ZERO,
+            beats: AtomicU64::new(0),
         };
-        let (gateway, request) = match self.place() {
-            Place::Here(gateway) => (gateway, request),
-            Place::There(_) => match forward(self.inner.place.subscribe(), route, request).await {
-                Forwarded::Done(result) => return result,
-                Forwarded::Here(gateway, request) => (gateway, request),
-            },
-        };
+        let begun = Instant::now();
+        loop {
+            let gateway = match self.place() {
+                Place::Here(gateway) => gateway,
+                Place::There(_) => match forward(self.inner.place.subscribe(), route, &request, begun).await {
+                    Forwarded::Done(result) => return *result,
+                    Forwarded::Here(gateway) => {
+                        request.under_way = begun.elapsed();
+                        gateway
+                    }
+                },
+            };
+            if let Some(result) = self.call_here(&gateway, route, &request).await {
+                return result;
+            }
+        }
+    }
+
+    /// Does a call in this process; nothing where it is to go on in another, since this one keeps the ledger no more.
+    async fn call_here(&self, gateway: &Arc<Gateway>, route: &Route, request: &Request<'_>) -> Option<CallToolResult> {
         // Nothing that the call could have left half done is used again: locks here recover from poison, and state is the gateway's.
-        let called = AssertUnwindSafe((route.run)(&gateway, request)).catch_unwind().await;
-        called.unwrap_or_else(|_| {
+        let mut ran = pin!(AssertUnwindSafe((route.run)(gateway, request)).catch_unwind());
+        let goes_on = match route.effect {
+            Effect::Reads => {
+                tokio::select! {
+                    biased;
+                    () = gateway.stopping() => None,
+                    ran = ran.as_mut() => Some(ran),
+                }
+            }
+            Effect::Changes => Some(ran.as_mut().await),
+        };
+        let ended = match goes_on {
+            Some(ended) => ended,
+            None if matches!(self.place(), Place::There(_)) => return None,
+            // Whoever passed it on does so again, to the next owner.
+            None if caller::can_move_on(request) => return Some(moved()),
+            None => ran.await,
+        };
+        Some(ended.unwrap_or_else(|_| {
             // The panic's own message went to the log by the panic hook.
             tracing::error!(tool = %route.tool.name, "a tool panicked");
             errors::failed(&errors::internal(&route.tool.name))
-        })
+        }))
     }
 }
 

@@ -4,6 +4,7 @@
 //! a read that ends when nobody hears it, a mutation that never does, and a result with the same facts as data and as text.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -88,7 +89,7 @@ pub(super) struct Route {
     pub(super) effect: Effect,
     pub(super) again: Again,
     /// Runs it.
-    pub(super) run: for<'a> fn(&'a Arc<Gateway>, Request<'a>) -> BoxFuture<'a, CallToolResult>,
+    pub(super) run: for<'a> fn(&'a Arc<Gateway>, &'a Request<'a>) -> BoxFuture<'a, CallToolResult>,
 }
 
 /// What a route is called with.
@@ -99,6 +100,8 @@ pub(super) struct Request<'a> {
     pub(super) stdio_origin: Option<&'a str>,
     /// How long it was passed on before it is done here.
     pub(super) under_way: Duration,
+    /// How many heartbeats it has told: they count on, wherever it is done.
+    pub(super) beats: AtomicU64,
 }
 
 impl Route {
@@ -129,7 +132,7 @@ impl Route {
     }
 }
 
-async fn run<T: Tool>(gateway: &Arc<Gateway>, request: Request<'_>) -> CallToolResult {
+async fn run<T: Tool>(gateway: &Arc<Gateway>, request: &Request<'_>) -> CallToolResult {
     let cancelled = request.context.ct.clone();
     let parts = request.context.extensions.get::<Parts>();
     let fate = parts.and_then(|parts| parts.extensions.get::<Fate>()).cloned();
@@ -149,7 +152,7 @@ async fn run<T: Tool>(gateway: &Arc<Gateway>, request: Request<'_>) -> CallToolR
             delivery.lost();
         }
     };
-    let mut work = std::pin::pin!(answer::<T>(gateway, &request, parts, delivery.clone()));
+    let mut work = std::pin::pin!(answer::<T>(gateway, request, parts, delivery.clone()));
     let done = tokio::select! {
         biased;
         done = &mut work => done,
@@ -187,7 +190,13 @@ async fn answer<T: Tool>(
     let token = request.context.meta.get_progress_token();
     let call = Call {
         caller,
-        progress: token.map(|token| Progress::new(request.context.peer.clone(), token)),
+        progress: token.map(|token| {
+            Progress::new(
+                request.context.peer.clone(),
+                token,
+                request.beats.load(Ordering::Relaxed),
+            )
+        }),
     };
     T::call(gateway, &call, args).await
 }

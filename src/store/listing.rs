@@ -104,6 +104,15 @@ impl Store {
             .map_err(|fault| self.told(fault))
     }
 
+    /// Whether an event was ever meant to be delivered, of those that are kept.
+    pub async fn has_deliveries(&self) -> Result<bool, StoreError> {
+        let mut reader = self.reader().await?;
+        let has = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM deliveries)")
+            .fetch_one(&mut *reader)
+            .await;
+        has.map_err(|error| self.told(error.into()))
+    }
+
     /// An event with its delivery.
     pub async fn delivery(&self, id: &str) -> Result<Option<Listed>, StoreError> {
         let mut reader = self.reader().await?;

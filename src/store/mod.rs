@@ -35,7 +35,7 @@ pub use deliveries::{Attempt, AttemptOutcome, Due, PASSED_AFTER_ATTEMPTS, Resend
 pub use error::StoreError;
 pub use events::{Event, EventFilter, EventPage, NewEvent, PAGE_EVENTS};
 pub use listing::{Delivery, DeliveryCounts, DeliveryState, ListFilter, Listed};
-pub use owner::{OWNER_FILE, Ownership};
+pub use owner::{OWNER_FILE, Ownership, Serving};
 pub use prune::Pruned;
 pub use receipts::{AnswerFate, Claimed, NewReceipt, Outcome, Receipt, ReceiptKind, ReceiptUpdate};
 pub use sessions::SessionRecord;

@@ -14,6 +14,9 @@ use tokio::sync::oneshot;
 /// The lock's file in the state directory. It is never removed: who waits for it holds it open.
 pub const OWNER_FILE: &str = "owner.lock";
 
+/// Locked by each process that serves over HTTP.
+const SERVING_FILE: &str = "serving.lock";
+
 /// The right to keep the ledger of a state directory, until it is dropped.
 #[derive(Debug)]
 pub struct Ownership {
@@ -27,9 +30,9 @@ impl Ownership {
     /// # Errors
     /// The file cannot be made, opened or locked.
     pub fn take(state: &Path) -> io::Result<Option<Self>> {
-        let file = open(state)?;
+        let file = open(state, OWNER_FILE)?;
         match file.try_lock() {
-            Ok(()) => Self::taken(file).map(Some),
+            Ok(()) => Ok(Some(Self::taken(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -40,7 +43,7 @@ impl Ownership {
     /// # Errors
     /// The file cannot be made, opened or locked.
     pub async fn wait(state: &Path) -> io::Result<Self> {
-        let file = open(state)?;
+        let file = open(state, OWNER_FILE)?;
         let (sender, receiver) = oneshot::channel();
         // The runtime's own threads are few, and it would wait for one that blocks when the process ends.
         thread::Builder::new().name("owner".to_owned()).spawn(move || {
@@ -51,27 +54,61 @@ impl Ownership {
                 }
             };
             // Nobody waits any more: the file is closed, and the lock with it.
-            let _ = sender.send(locked.and_then(|()| Self::taken(file)));
+            let _ = sender.send(locked.map(|()| Self::taken(file)));
         })?;
         receiver.await.map_err(io::Error::other)?
     }
 
-    fn taken(mut file: File) -> io::Result<Self> {
-        // For the person who looks: nothing reads it.
-        file.set_len(0)?;
-        writeln!(file, "{}", std::process::id())?;
-        Ok(Self { _file: file })
+    fn taken(mut file: File) -> Self {
+        // For the person who looks: nothing reads it, and a full disk is no reason to own nothing.
+        let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        if let Err(error) = written {
+            tracing::debug!(%error, "the owner's process id could not be written down");
+        }
+        Self { _file: file }
     }
 }
 
-fn open(state: &Path) -> io::Result<File> {
+/// Says that this process serves over HTTP, as long as it is kept: others leave the ledger to it.
+#[derive(Debug)]
+pub struct Serving {
+    /// Holds a shared lock by being open: several may serve.
+    _file: File,
+}
+
+impl Serving {
+    /// Says so.
+    ///
+    /// # Errors
+    /// The file cannot be made, opened or locked.
+    pub fn announce(state: &Path) -> io::Result<Self> {
+        let file = open(state, SERVING_FILE)?;
+        // Nobody holds it alone for longer than it takes to look.
+        file.lock_shared()?;
+        Ok(Self { _file: file })
+    }
+
+    /// Whether a process serves.
+    ///
+    /// # Errors
+    /// The file cannot be made, opened or locked.
+    pub fn by_another(state: &Path) -> io::Result<bool> {
+        match open(state, SERVING_FILE)?.try_lock() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn open(state: &Path, name: &str) -> io::Result<File> {
     OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .mode(0o600)
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(state.join(OWNER_FILE))
+        .open(state.join(name))
 }
 
 #[cfg(test)]
@@ -104,6 +141,20 @@ mod tests {
         assert!(Ownership::take(state.path()).unwrap().is_none());
         drop(second);
         Ownership::wait(state.path()).await.unwrap();
+    }
+
+    #[test]
+    fn it_is_known_that_somebody_serves_as_long_as_somebody_does() {
+        let state = tempfile::tempdir().unwrap();
+        assert!(!Serving::by_another(state.path()).unwrap());
+        let (one, two) = (
+            Serving::announce(state.path()).unwrap(),
+            Serving::announce(state.path()).unwrap(),
+        );
+        drop(one);
+        assert!(Serving::by_another(state.path()).unwrap());
+        drop(two);
+        assert!(!Serving::by_another(state.path()).unwrap());
     }
 
     #[test]

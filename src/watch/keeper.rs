@@ -34,6 +34,8 @@ struct Keeper {
     member: Arc<Member>,
     store: Store,
     roster: Roster,
+    /// What is hidden here is hidden for good.
+    final_word: bool,
     reads: JoinSet<Read>,
     /// Who waits until a thread's switch is on disk.
     switching: Vec<(ThreadId, oneshot::Sender<Result<(), StoreError>>)>,
@@ -64,6 +66,7 @@ pub(super) async fn start(
             member: Arc::clone(member),
             store: store.clone(),
             roster: roster.unwrap_or_else(|| roster_of(member.name(), Some(member), settings)),
+            final_word: settings.final_word,
             reads: JoinSet::new(),
             switching: Vec::new(),
         };
@@ -72,7 +75,15 @@ pub(super) async fn start(
     }
     // What is left is of machines that the configuration has no more.
     for (machine, roster) in rosters {
-        running.spawn(part(machine, roster, store.clone(), stop.clone()));
+        if settings.final_word {
+            running.spawn(part(machine, roster, store.clone(), stop.clone()));
+        } else {
+            tracing::warn!(
+                %machine,
+                threads = roster.ids().len(),
+                "the ledger has threads of a machine that this process is not told of: they wait for one that is"
+            );
+        }
     }
     Ok(tokio::spawn(async move {
         hand_out(wishes, &keepers, &stop).await;
@@ -270,7 +281,9 @@ impl Keeper {
         let row = self.member.machine.thread(id);
         let project = row.as_ref().map(|row| self.project(&row.project));
         match project {
-            Some(Seen::Hidden) => self.roster.handle_not_visible(id, now),
+            Some(Seen::Hidden) if self.final_word => self.roster.handle_not_visible(id, now),
+            // It waits for a process that may see it.
+            Some(Seen::Hidden) => {}
             Some(Seen::Shown(title)) => self.roster.handle_row(id, row.as_deref(), Some(&title), now),
             Some(Seen::Unknown) | None => self.roster.handle_row(id, row.as_deref(), None, now),
         }
@@ -291,7 +304,8 @@ impl Keeper {
             Ok(thread) => match self.project(&thread.head.project) {
                 // Judged by the mirror of now: a read of before says nothing about it.
                 Seen::Hidden if !self.roster.is_current(era) => {}
-                Seen::Hidden => self.roster.handle_not_visible(&id, now),
+                Seen::Hidden if self.final_word => self.roster.handle_not_visible(&id, now),
+                Seen::Hidden => self.roster.handle_read(&id, era, Outcome::Failed, None, now),
                 Seen::Shown(title) => self
                     .roster
                     .handle_read(&id, era, Outcome::Read(&thread), Some(&title), now),

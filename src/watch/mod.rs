@@ -34,6 +34,8 @@ pub struct WatchSettings {
     pub unreachable_after: Option<SignedDuration>,
     /// A hook is configured: events are to be delivered.
     pub deliver: bool,
+    /// What this process's config does not show is gone for good: told, and followed no more. Else it waits for a process that shows it.
+    pub final_word: bool,
 }
 
 /// Starts to watch, until `stop` is cancelled. Wishes come from the gateway; returns when everything that is tracked is taken up.

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use t3code_mcp::simulator::RunStatus;
 
 use crate::receiver::Receiver;
 use crate::stdio::Client;
@@ -251,23 +252,10 @@ fn nobody_gets_more_by_working_through_another_process() {
     let hook = Receiver::start();
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
-    assert_eq!(
-        owner.done(1, "t3_projects", &json!({}))["projects"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
-    let url = machine.simulator.url();
-    let narrow = place.path("narrow.toml");
-    std::fs::write(
-        &narrow,
-        format!("[machines.sim]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"other\"]\n[machines.more]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n"),
-    )
-    .unwrap();
+    assert_eq!(shown(&mut owner).len(), 1);
+    let narrow = narrow(&place, &machine.simulator.url());
     let mut follower = Client::start_as(&place, &narrow, &[], &[]);
-    assert!(follower.serve.until("does not have this machine").contains("more"));
-    assert_eq!(follower.done(1, "t3_projects", &json!({}))["projects"], json!([]));
+    assert_eq!(shown(&mut follower), Vec::<Value>::new());
     let config = place.path("cwd/t3code.toml");
     let mut low = Client::start_as(&place, &config, &["--max-mode", "auto"], &[]);
     let work = json!({"project": "t3-smoke", "prompt": "say it", "runtime_mode": "full-access"});
@@ -277,6 +265,155 @@ fn nobody_gets_more_by_working_through_another_process() {
         refused.to_string().contains("runtime_mode_escalation_denied"),
         "{refused}"
     );
+}
+
+fn shown(client: &mut Client) -> Vec<Value> {
+    client.done(1_000, "t3_projects", &json!({}))["projects"]
+        .as_array()
+        .unwrap()
+        .clone()
+}
+
+/// A config of the same machine in which another project is allowed, without a hook.
+fn narrow(place: &Place, url: &str) -> PathBuf {
+    let path = place.path("narrow.toml");
+    let config = format!("[machines.sim]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"other\"]\n");
+    std::fs::write(&path, config).unwrap();
+    path
+}
+
+#[test]
+fn who_takes_over_with_less_than_the_operator_set_ends_nothing_and_leaves_the_events_to_the_hook() {
+    let machine = Machine::start();
+    let hook = Receiver::start();
+    let place = place(&machine, &hook);
+    let mut owner = Client::start(&place);
+    let thread =
+        owner.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "sleep 3"}))["thread_id"].clone();
+    let mut heir = Client::start_as(&place, &narrow(&place, &machine.simulator.url()), &[], &[]);
+    owner.serve.signal(Signal::KILL);
+    owner.serve.end();
+    heir.serve.until("this process keeps the ledger now");
+    // Another one, without any machine.
+    let nothing = place.path("nothing.toml");
+    std::fs::write(&nothing, "").unwrap();
+    let mut last = Client::start_as(&place, &nothing, &[], &[]);
+    heir.serve.signal(Signal::KILL);
+    heir.serve.end();
+    last.serve.until("this process keeps the ledger now");
+    until(Duration::from_secs(30), "the run ends", || {
+        machine
+            .simulator
+            .runs()
+            .iter()
+            .all(|run| run.status == RunStatus::Completed)
+    });
+    assert_eq!(threads_told(&hook), Vec::<String>::new());
+    // The operator's own process goes first, and has the last word.
+    let (_serve, _) = serve(&place);
+    until(Duration::from_secs(20), "the end is told", || {
+        !threads_told(&hook).is_empty()
+    });
+    let told = hook.received();
+    assert_eq!(
+        (&told[0]["event"], &told[0]["thread_id"]),
+        (&json!("completed"), &thread),
+        "{told:?}"
+    );
+    assert_eq!(told.len(), 1);
+    last.serve.until("keeps the ledger from now on");
+}
+
+#[test]
+fn an_owner_that_ends_in_order_cuts_no_wait_of_others() {
+    let machine = Machine::start();
+    let hook = Receiver::start();
+    let place = place(&machine, &hook);
+    let mut owner = Client::start(&place);
+    let (serving, address) = follower_serve(&place, &mut owner);
+    let thread = call(
+        address,
+        "t3_dispatch",
+        &json!({"project": "t3-smoke", "prompt": "sleep 4"}),
+    );
+    let thread = thread["structuredContent"]["thread_id"].clone();
+    let mut other = Client::start(&place);
+    other.call(1, "t3_wait", &json!({"thread_id": thread, "timeout": 60}));
+    other.progress();
+    let first = other.ticks();
+    // The serving process took the place of the client's; now it ends as well.
+    serving.signal(Signal::TERM);
+    let view = other.answer(1)["structuredContent"].clone();
+    assert_eq!(
+        (&view["state"], &view["timed_out"]),
+        (&json!("completed"), &json!(false)),
+        "{view}"
+    );
+    assert!(other.ticks() > first, "heartbeats count on");
+}
+
+/// A process that serves, beside one that a client started: it takes that one's place.
+fn follower_serve(place: &Place, owner: &mut Client) -> (Running, SocketAddr) {
+    let started = serve(place);
+    owner.serve.until("keeps the ledger from now on");
+    started
+}
+
+#[test]
+fn a_process_that_serves_keeps_its_clients_sessions_whoever_was_the_owner() {
+    let machine = Machine::start();
+    let hook = Receiver::start();
+    let place = place(&machine, &hook);
+    let mut client = Client::start(&place);
+    let (serving, address) = follower_serve(&place, &mut client);
+    // What the client's process passes on is done there.
+    assert_eq!(shown(&mut client).len(), 1);
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}});
+    let head = |session: &str| {
+        format!(
+            "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\nContent-Type: application/json\nAccept: application/json, text/event-stream{session}"
+        )
+    };
+    let opened = http(address, &head(""), &hello.to_string());
+    let session = opened
+        .lines()
+        .find_map(|line| line.strip_prefix("mcp-session-id: "))
+        .unwrap()
+        .to_owned();
+    serving.signal(Signal::KILL);
+    drop(serving);
+    client.serve.until("this process keeps the ledger now");
+    let mut command = place.command(&["serve", "--port", &address.port().to_string()]);
+    command.env("T3_TOKEN", "any").env("T3CODE_MCP_TOKEN", TOKEN);
+    let mut again = Running::start(command);
+    again.until("listens on http://");
+    let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+    let answer = http(
+        address,
+        &head(&format!("\nMcp-Session-Id: {session}")),
+        &ping.to_string(),
+    );
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[test]
+fn a_process_that_would_do_other_things_than_the_owner_does_not_begin() {
+    let machine = Machine::start();
+    let hook = Receiver::start();
+    let place = place(&machine, &hook);
+    let _owner = Client::start(&place);
+    let more = place.path("more.toml");
+    let url = machine.simulator.url();
+    std::fs::write(
+        &more,
+        format!("[machines.more]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n"),
+    )
+    .unwrap();
+    let ran = place.run(&["serve", "--stdio", "--config", more.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.err.contains("does not have the machine more"), "{}", ran.err);
+    assert!(ran.err.contains("--state-dir"), "{}", ran.err);
 }
 
 #[test]
@@ -306,6 +443,8 @@ fn the_socket_speaks_mcp_to_its_user_and_to_nobody_else() {
         "{answer}"
     );
     assert!(ask("GET /owner HTTP/1.1\nHost: x", "").contains("\"delivers\":true"));
+    let head = format!("{head}\nAuthorization: Bearer wrong");
+    assert!(ask(&head, &body("t3_projects", &json!({}))).starts_with("HTTP/1.1 401"));
     // By TCP these paths do not exist, whoever asks.
     for path in ["/owner", "/events", "/events/evt_1"] {
         let head = format!("GET {path} HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}");
@@ -326,8 +465,8 @@ fn the_socket_speaks_mcp_to_its_user_and_to_nobody_else() {
     );
 }
 
-fn find_socket(place: &Place) -> std::path::PathBuf {
-    fn find(directory: &Path) -> Option<std::path::PathBuf> {
+fn find_socket(place: &Place) -> PathBuf {
+    fn find(directory: &Path) -> Option<PathBuf> {
         let entries: Vec<_> = std::fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().path())

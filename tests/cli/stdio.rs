@@ -12,6 +12,8 @@ use crate::support::{Machine, Place, Running};
 /// An MCP client and the server that it started.
 pub struct Client {
     pub serve: Running,
+    /// The heartbeat that came last.
+    ticks: f64,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
@@ -37,6 +39,7 @@ impl Client {
             stdin: serve.child.stdin.take(),
             stdout: BufReader::new(serve.child.stdout.take().unwrap()),
             serve,
+            ticks: 0.0,
         };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
         client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
@@ -62,10 +65,18 @@ impl Client {
             assert!(self.stdout.read_line(&mut line).unwrap() > 0, "stdout ended");
             // Nothing but messages comes this way.
             let message: Value = serde_json::from_str(&line).unwrap();
+            if let Some(tick) = message["params"]["progress"].as_f64() {
+                self.ticks = tick;
+            }
             if wanted(&message) {
                 return message;
             }
         }
+    }
+
+    /// The number of the heartbeat that came last.
+    pub fn ticks(&self) -> f64 {
+        self.ticks
     }
 
     /// Waits for a heartbeat.

@@ -102,11 +102,11 @@ impl KeptHouse {
             },
             unreachable_after: None,
             deliver: false,
+            final_word: true,
         };
         let watching = watch::start(Arc::clone(&fleet), store.clone(), settings, wishes, stop.clone());
         let watching = watching.await.unwrap();
         let ledger = Ledger {
-            delivers: true,
             store: store.clone(),
             tracking: tracking.clone(),
         };

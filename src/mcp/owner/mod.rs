@@ -54,6 +54,9 @@ pub struct Owner {
     tasks: TaskTracker,
 }
 
+/// How long the owner may take to hear that an answer was read.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
+
 /// What the owner says of itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct About {
@@ -61,6 +64,10 @@ pub struct About {
     pub pid: u32,
     /// Its version.
     pub version: String,
+    /// It serves over HTTP: it goes before those that a client started.
+    pub serves: bool,
+    /// The name of its ledger's file.
+    pub ledger: String,
     /// Its machines, and where each is.
     pub machines: BTreeMap<String, String>,
     /// It sends events to a hook.
@@ -71,7 +78,7 @@ pub struct About {
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswered {
     /// Nothing was sent.
-    #[error("nobody listens there: {0}")]
+    #[error("its socket cannot be reached: {0}")]
     Nobody(#[source] io::Error),
     /// It broke after the call was sent.
     #[error("the connection broke: {0}")]
@@ -173,8 +180,7 @@ impl Owner {
             beats: false,
             under_way: Duration::ZERO,
         };
-        let (result, unheard) = self.call(&call, |_| std::future::ready(())).await?;
-        unheard.heard().await;
+        let (result, _read) = self.call(&call, |_| std::future::ready(())).await?;
         answer::structured(result)
     }
 
@@ -183,7 +189,9 @@ impl Owner {
             .await
             .map_err(Unanswered::Nobody)?;
         let broken = |error: hyper::Error| Unanswered::Broken(error.to_string());
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Unanswered::Nobody(io::Error::other(error)))?;
         let driving = AbortOnDropHandle::new(tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to the owner broke");
@@ -235,11 +243,15 @@ impl Unheard {
             .header(HOST, "localhost")
             .body(Full::default());
         // The owner is gone, or will count the answer as lost: then an equal call finds what this one started.
-        if let Ok(request) = request
-            && self.sender.ready().await.is_ok()
-            && let Err(error) = self.sender.send_request(request).await
-        {
-            tracing::debug!(%error, "the owner could not be told that an answer was read");
+        let Ok(request) = request else { return };
+        let telling = async {
+            self.sender.ready().await?;
+            self.sender.send_request(request).await
+        };
+        match timeout(HEARD_WITHIN, telling).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "the owner could not be told that an answer was read"),
+            Err(_) => tracing::debug!("the owner did not hear that an answer was read"),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
-use crate::fleet::{Fleet, Limits, PatternError, Patterns, Within};
+use crate::fleet::{Fleet, Limits, Member, PatternError, Patterns, Within};
 use crate::gateway::{Caller, Delivery, ErrorCode, ToolError};
 use crate::machine::RuntimeMode;
 
@@ -28,6 +28,7 @@ pub(super) struct Grant {
     url: String,
     projects: Vec<String>,
     max_runtime_mode: Option<RuntimeMode>,
+    runtime_mode: Option<RuntimeMode>,
 }
 
 impl Grant {
@@ -36,7 +37,16 @@ impl Grant {
             url: machine.url.to_string(),
             projects: machine.projects.clone(),
             max_runtime_mode: machine.max_runtime_mode,
+            runtime_mode: machine.runtime_mode,
         }
+    }
+
+    /// It allows what this process allows.
+    fn is_ours(&self, member: &Member) -> bool {
+        let rules = &member.rules;
+        rules.projects.as_written() == self.projects
+            && rules.max_runtime_mode == self.max_runtime_mode
+            && rules.runtime_mode == self.runtime_mode
     }
 }
 
@@ -69,18 +79,27 @@ impl Passport {
         }
     }
 
+    /// Whoever passes it on has no time left: it is to be answered at once, as things stand.
+    pub(crate) fn is_in_haste(&self) -> bool {
+        self.under_way_ms == u64::MAX
+    }
+
     /// The caller that it names, before the machines of this process.
     pub(crate) fn caller(self, fleet: &Fleet, delivery: Delivery) -> Result<Caller, PatternError> {
         let mut within = BTreeMap::new();
+        let mut differs = self.within.len() != fleet.members().len();
         for (name, grant) in self.within.iter() {
             let ours = fleet.members().iter().find(|member| member.name() == name);
-            if ours.is_none_or(|member| member.machine.url().as_str() != grant.url) {
+            let Some(member) = ours.filter(|member| member.machine.url().as_str() == grant.url) else {
                 tracing::debug!(machine = %name, "a process of the same state directory has another machine of that name");
+                differs = true;
                 continue;
-            }
+            };
+            differs |= !grant.is_ours(member);
             let grant = Within {
                 projects: Patterns::new(grant.projects.iter().cloned())?,
                 max_runtime_mode: grant.max_runtime_mode,
+                runtime_mode: grant.runtime_mode,
             };
             within.insert(name.clone(), grant);
         }
@@ -92,7 +111,8 @@ impl Passport {
                 projects: self.projects.map(Patterns::new).transpose()?,
                 max_runtime_mode: self.max_runtime_mode,
                 read_only: self.read_only,
-                within: Some(Arc::new(within)),
+                // Of a process with the same config, nothing is to be narrowed.
+                within: differs.then(|| Arc::new(within)),
             },
             delivery,
             under_way: Duration::from_millis(self.under_way_ms),
@@ -131,7 +151,14 @@ mod tests {
             },
             ..Caller::default()
         };
-        let mut written = serde_json::to_value(Passport::of(&caller, &Arc::default(), Duration::MAX)).unwrap();
+        let elsewhere = Grant {
+            url: "http://127.0.0.1:1/".to_owned(),
+            projects: vec!["*".to_owned()],
+            max_runtime_mode: None,
+            runtime_mode: None,
+        };
+        let grants = Arc::new(BTreeMap::from([("mac".to_owned(), elsewhere)]));
+        let mut written = serde_json::to_value(Passport::of(&caller, &grants, Duration::MAX)).unwrap();
         let read: Passport = serde_json::from_value(written.clone()).unwrap();
         let stop = tokio_util::sync::CancellationToken::new();
         let read = read
@@ -142,7 +169,10 @@ mod tests {
             ("dispatcher", Some("chat:1"))
         );
         assert!(read.limits.read_only);
-        assert!(!read.limits.machine("mac"), "the sender has no such machine");
+        assert!(
+            !read.limits.machine("mac"),
+            "the machine of that name is another one here"
+        );
         assert_eq!(read.limits.ceiling("mac"), RuntimeMode::Auto);
         assert_eq!(read.under_way, Duration::from_millis(u64::MAX));
 
