@@ -6,6 +6,7 @@
 mod backoff;
 mod changes;
 mod connection;
+pub mod decoded;
 pub mod descriptor;
 mod dialect;
 pub mod domain;

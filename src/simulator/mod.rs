@@ -19,6 +19,7 @@
 
 mod auth;
 mod calls;
+mod database;
 mod describe;
 mod faults;
 mod host;
@@ -29,6 +30,7 @@ mod socket;
 mod streams;
 mod validate;
 
+pub use database::Database;
 pub use faults::{Backup, Faults};
 pub use host::ThreadReads;
 pub use model::{ModelOptions, Provider, ProviderModel, RunOutline, RunStatus, Timing};

@@ -1,7 +1,8 @@
 //! Carries what happens on the machines through the trackers into the ledger: state, events and deliveries in one transaction.
 //!
 //! One `keeper` a machine does the I/O; its `roster` decides (no I/O, no clock), thread by thread with the lifecycle's trackers. It reads
-//! what was missed after a gap, and is the only one that writes tracked threads and events. It talks to no receiver: `delivery` does.
+//! what was missed after a gap, and is the only one that writes tracked threads and events. It talks to no receiver: `delivery` does. The roster can also be driven by who brings machine
+//! and clock himself: so a test goes through days in no time.
 
 mod beginning;
 mod connector_file;
@@ -11,6 +12,8 @@ mod ids;
 mod import;
 mod keeper;
 mod roster;
+
+pub use roster::{Outcome, Roster};
 
 use std::sync::Arc;
 

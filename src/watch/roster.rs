@@ -24,7 +24,7 @@ const BEGIN_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Outcome<'a> {
+pub enum Outcome<'a> {
     /// The thread.
     Read(&'a Thread),
     /// T3 does not know it.
@@ -35,7 +35,7 @@ pub(super) enum Outcome<'a> {
 
 /// The tracked threads of one machine.
 #[derive(Debug)]
-pub(super) struct Roster {
+pub struct Roster {
     machine: String,
     ceiling: RuntimeMode,
     settings: WatchSettings,
@@ -55,7 +55,8 @@ pub(super) struct Roster {
 
 // What is known.
 impl Roster {
-    pub(super) fn new(machine: &str, ceiling: RuntimeMode, settings: WatchSettings, now: Timestamp) -> Self {
+    /// A machine of which nothing is known yet, and nothing wanted.
+    pub fn new(machine: &str, ceiling: RuntimeMode, settings: WatchSettings, now: Timestamp) -> Self {
         Self {
             machine: machine.to_owned(),
             ceiling,
@@ -74,27 +75,27 @@ impl Roster {
     }
 
     /// Whether anything is wanted of the thread.
-    pub(super) fn holds(&self, id: &ThreadId) -> bool {
+    pub fn holds(&self, id: &ThreadId) -> bool {
         self.threads.contains_key(id) || self.beginning.contains_key(id)
     }
 
     /// Whether the thread is on its way to be followed.
-    pub(super) fn begins(&self, id: &ThreadId) -> bool {
+    pub fn begins(&self, id: &ThreadId) -> bool {
         self.beginning.contains_key(id)
     }
 
     /// Whether what was asked for in `era` still counts.
-    pub(super) fn is_current(&self, era: u64) -> bool {
+    pub fn is_current(&self, era: u64) -> bool {
         self.era == era
     }
 
     /// Every thread of which anything is wanted.
-    pub(super) fn ids(&self) -> Vec<ThreadId> {
+    pub fn ids(&self) -> Vec<ThreadId> {
         self.threads.keys().chain(self.beginning.keys()).cloned().collect()
     }
 
     /// The threads whose events somebody wants.
-    pub(super) fn watched(&self) -> Vec<WatchedThread> {
+    pub fn watched(&self) -> Vec<WatchedThread> {
         let watched = self.threads.iter().filter_map(|(id, entry)| {
             let thread = entry.tracker.thread();
             let runs = thread.runs.iter().filter(|run| run.state.is_busy());
@@ -125,7 +126,7 @@ impl Roster {
 // What happened.
 impl Roster {
     /// The ledger has this thread.
-    pub(super) fn load(&mut self, tracked: Tracked, now: Timestamp) {
+    pub fn load(&mut self, tracked: Tracked, now: Timestamp) {
         let id = tracked.thread.thread.clone();
         let unsettled = tracked.thread.dispatched.iter().filter(|sent| !sent.settled);
         let entry = Entry {
@@ -142,7 +143,7 @@ impl Roster {
     }
 
     /// The machine answers, or is another one than before.
-    pub(super) fn handle_online(&mut self, environment: Option<&EnvironmentId>, now: Timestamp) {
+    pub fn handle_online(&mut self, environment: Option<&EnvironmentId>, now: Timestamp) {
         let since = self.outage.handle_back().unwrap_or(now);
         self.online_since = Some(now);
         self.environment = environment.cloned();
@@ -172,7 +173,7 @@ impl Roster {
     }
 
     /// The machine does not answer.
-    pub(super) fn handle_away(&mut self, now: Timestamp) {
+    pub fn handle_away(&mut self, now: Timestamp) {
         if self.online_since.take().is_some() {
             self.outage = Outage::new(self.settings.unreachable_after, now);
             self.era += 1;
@@ -182,7 +183,7 @@ impl Roster {
     }
 
     /// The shell shows a thread, or shows it no more.
-    pub(super) fn handle_row(&mut self, id: &ThreadId, row: Option<&ThreadRow>, project: Option<&str>, now: Timestamp) {
+    pub fn handle_row(&mut self, id: &ThreadId, row: Option<&ThreadRow>, project: Option<&str>, now: Timestamp) {
         if let Some(entry) = self.threads.get_mut(id) {
             match row {
                 Some(row) => {
@@ -196,7 +197,7 @@ impl Roster {
     }
 
     /// The operator hides the thread, or took its machine away.
-    pub(super) fn handle_not_visible(&mut self, id: &ThreadId, now: Timestamp) {
+    pub fn handle_not_visible(&mut self, id: &ThreadId, now: Timestamp) {
         if let Some(begin) = self.beginning.get_mut(id) {
             begin.leave_taken_over();
         }
@@ -209,7 +210,7 @@ impl Roster {
     }
 
     /// A read that was asked for in `era` came back.
-    pub(super) fn handle_read(
+    pub fn handle_read(
         &mut self,
         id: &ThreadId,
         era: u64,
@@ -246,7 +247,7 @@ impl Roster {
     }
 
     /// The time that [`Self::poll_timeout`] named has come.
-    pub(super) fn handle_time(&mut self, now: Timestamp) {
+    pub fn handle_time(&mut self, now: Timestamp) {
         self.outage.handle_time(now);
         if let Some(since) = self.outage.poll_unreachable() {
             for id in self.ids() {
@@ -279,14 +280,14 @@ impl Roster {
 // What is to be done.
 impl Roster {
     /// What is to be read now, and in which era it is asked for.
-    pub(super) fn poll_read(&mut self) -> Option<(ThreadId, ReadNeed, u64)> {
+    pub fn poll_read(&mut self) -> Option<(ThreadId, ReadNeed, u64)> {
         self.online_since?;
         let (id, need) = self.reads.pop_front()?;
         Some((id, need, self.era))
     }
 
     /// What is to be kept, all at once.
-    pub(super) fn poll_batch(&mut self, now: Timestamp) -> Option<Batch> {
+    pub fn poll_batch(&mut self, now: Timestamp) -> Option<Batch> {
         let mut batch = std::mem::take(&mut self.batch);
         for id in self.changed.drain() {
             if let Some(entry) = self.threads.get(&id) {
@@ -303,7 +304,7 @@ impl Roster {
     }
 
     /// When to call [`Self::handle_time`].
-    pub(super) fn poll_timeout(&self) -> Option<Timestamp> {
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
         let outage = self.outage.poll_timeout();
         if self.online_since.is_none() {
             return outage;

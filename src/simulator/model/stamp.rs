@@ -22,6 +22,11 @@ impl Stamp {
         Self(self.0.saturating_add(wait).unwrap_or(Timestamp::MAX))
     }
 
+    /// This point in time.
+    pub(crate) fn time(self) -> Timestamp {
+        self.0
+    }
+
     /// How long from `now` until this time; nothing where it has passed.
     pub(crate) fn wait_from(self, now: Self) -> Duration {
         Duration::try_from(self.0.duration_since(now.0)).unwrap_or_default()

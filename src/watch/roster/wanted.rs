@@ -11,7 +11,7 @@ use crate::watch::entry::Entry;
 
 impl Roster {
     /// A message is about to be sent, or was sent by a process that is no more (`orphaned`).
-    pub(in crate::watch) fn take_up(&mut self, receipt: &NewReceipt, orphaned: bool, now: Timestamp) {
+    pub fn take_up(&mut self, receipt: &NewReceipt, orphaned: bool, now: Timestamp) {
         let id = &receipt.thread;
         let dispatched = Dispatched {
             message: receipt.message.clone(),
@@ -62,7 +62,7 @@ impl Roster {
     }
 
     /// What became of a message.
-    pub(in crate::watch) fn settle(&mut self, id: &ThreadId, message: &MessageId, fate: Fate, now: Timestamp) {
+    pub fn settle(&mut self, id: &ThreadId, message: &MessageId, fate: Fate, now: Timestamp) {
         let nothing = match fate {
             Fate::Taken => Some(false),
             Fate::Nothing => Some(true),
@@ -86,7 +86,7 @@ impl Roster {
     }
 
     /// Somebody switches a thread's events on or off.
-    pub(in crate::watch) fn switch(&mut self, id: &ThreadId, enabled: bool, watch: Watch, now: Timestamp) {
+    pub fn switch(&mut self, id: &ThreadId, enabled: bool, watch: Watch, now: Timestamp) {
         if let Some(entry) = self.threads.get_mut(id) {
             entry.tracker.set_watch(enabled, watch);
         } else if enabled {
