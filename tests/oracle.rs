@@ -48,7 +48,7 @@ fn whatever_happens_the_events_are_those_of_who_was_never_away() {
     let config = Config {
         cases,
         failure_persistence: None,
-        max_shrink_iters: 1_000,
+        max_shrink_iters: 400,
         ..Config::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));

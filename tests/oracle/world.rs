@@ -24,7 +24,7 @@ const COMES_TO_REST: SignedDuration = SignedDuration::from_mins(100);
 /// And everything is delivered or given up within this.
 const DELIVERED: SignedDuration = SignedDuration::from_hours(100);
 /// More happens in no case.
-const MOST_HAPPENINGS: u32 = 200_000;
+const MOST_HAPPENINGS: u32 = 20_000;
 
 /// A ledger, and where it lies.
 pub struct Ledger {

@@ -139,12 +139,12 @@ impl Tracker {
         seen
     }
 
-    /// When T3, as it started again, ended runs of this thread that were at work: of those that we knew open or did not know, if
-    /// no other run of the time before outlived that.
+    /// When T3, as it started again, ended runs of this thread that were at work: of those that we do not know to have ended before,
+    /// if no other run of the time before outlived that. A run of the history counts as well: nobody may have followed it.
     fn killed_at(&self, facts: &ThreadFacts) -> Vec<Timestamp> {
-        let not_known_ended = |fact: &RunFacts| {
+        let known_ended = |fact: &RunFacts| {
             let mut runs = self.thread.runs.iter();
-            runs.any(|run| run.id == fact.id && !run.state.is_ended())
+            runs.any(|run| run.id == fact.id && run.state.is_ended())
         };
         let outlived = |fact: &RunFacts, end: Timestamp| {
             let open = || RunState::INITIAL.on(observe(fact, facts)).to.is_busy();
@@ -154,7 +154,7 @@ impl Tracker {
         facts
             .runs
             .iter()
-            .filter(|fact| observe(fact, facts) == RunObservation::Cancelled && not_known_ended(fact))
+            .filter(|fact| observe(fact, facts) == RunObservation::Cancelled && !known_ended(fact))
             .filter_map(|fact| fact.completed_at)
             .filter(|end| !facts.runs.iter().any(|fact| outlived(fact, *end)))
             .collect()
@@ -236,9 +236,11 @@ fn continuation(facts: &ThreadFacts, run: &RunId) -> Option<RunId> {
         .map(|fact| fact.id.clone())
 }
 
-/// A run that was taken out of the queue ended as T3 started again.
+/// A run that was taken out of the queue ended as T3 started again: it waited behind what was ended so.
 fn ended_with(fact: &RunFacts, killed: &[Timestamp]) -> bool {
-    let within = |end: Timestamp, killed: Timestamp| end.duration_since(killed).abs() <= RESTART_ENDS_WITHIN;
+    let within = |end: Timestamp, killed: Timestamp| {
+        fact.requested_at <= killed && end.duration_since(killed).abs() <= RESTART_ENDS_WITHIN
+    };
     fact.completed_at
         .is_some_and(|end| killed.iter().any(|killed| within(end, *killed)))
 }
@@ -272,11 +274,16 @@ pub(super) fn all_of(baseline: Option<Baseline>, facts: &ThreadFacts) -> Option<
     })
 }
 
-/// The runs of the history that are still open.
+/// The runs of the history that are still open, and those that T3 went on with since: their continuations inherit from them.
 pub(super) fn open_history(baseline: Option<&Baseline>, facts: &ThreadFacts, now: Timestamp) -> Vec<TrackedRun> {
     let open = |fact: &&RunFacts| RunState::INITIAL.on(observe(fact, facts)).to.is_busy();
+    let goes_on = |fact: &&RunFacts| {
+        let mut later = facts.runs.iter().filter(|other| !is_history(baseline, other));
+        later.any(|other| other.continuation_of.as_ref() == Some(&fact.id))
+    };
     let history = facts.runs.iter().filter(|fact| is_history(baseline, fact));
-    let mut runs: Vec<TrackedRun> = history.filter(open).map(|fact| unseen(fact, now)).collect();
+    let kept = history.filter(|fact| open(fact) || goes_on(fact));
+    let mut runs: Vec<TrackedRun> = kept.map(|fact| unseen(fact, now)).collect();
     runs.sort_by_key(|run| run.ordinal);
     runs
 }
