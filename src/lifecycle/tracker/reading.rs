@@ -39,7 +39,7 @@ pub(super) enum Interest {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     need: Option<ReadNeed>,
-    under_way: bool,
+    under_way: Option<ReadNeed>,
     /// To be asked for when what is under way was answered, whatever the answer.
     next: Option<ReadNeed>,
     row: Option<Row>,
@@ -56,7 +56,7 @@ pub(super) struct Reading {
 impl Reading {
     /// Nothing is asked for and nothing is on its way.
     pub(super) fn is_calm(&self) -> bool {
-        self.need.is_none() && !self.under_way && self.later.is_none()
+        self.need.is_none() && self.under_way.is_none() && self.later.is_none()
     }
 
     /// When the thread was last read.
@@ -66,7 +66,7 @@ impl Reading {
 
     /// Asks for a read that begins from now on: one that is under way does not do.
     pub(super) fn ask(&mut self, need: ReadNeed) {
-        if self.under_way {
+        if self.under_way.is_some() {
             self.next = self.next.max(Some(need));
         } else {
             self.need = self.need.max(Some(need));
@@ -99,7 +99,7 @@ impl Reading {
         };
         match due {
             // Who cannot tell whether the read under way shows the row reads again.
-            Some(due) if due <= now && self.under_way && self.read == 0 => self.ask(ReadNeed::Part),
+            Some(due) if due <= now && self.under_way.is_some() && self.read == 0 => self.ask(ReadNeed::Part),
             Some(due) if due <= now => self.need = self.need.max(Some(ReadNeed::Part)),
             Some(due) => self.not_before(due, ReadNeed::Part),
             None => {}
@@ -128,7 +128,8 @@ impl Reading {
 
     /// A read came to nothing, and that it came to nothing says nothing.
     pub(super) fn handle_failure(&mut self, now: Timestamp) {
-        let need = self.need.max(Some(ReadNeed::Part)).max(self.next);
+        // Who missed something in a part needs the whole still.
+        let need = self.need.max(self.next).max(self.under_way);
         self.answered();
         self.need = None;
         let need = need.unwrap_or(ReadNeed::Part);
@@ -172,12 +173,11 @@ impl Reading {
 
     /// What is to be read now.
     pub(super) fn poll(&mut self) -> Option<ReadNeed> {
-        if self.under_way {
+        if self.under_way.is_some() {
             return None;
         }
-        let need = self.need.take()?;
-        self.under_way = true;
-        Some(need)
+        self.under_way = self.need.take();
+        self.under_way
     }
 
     /// When to call [`Self::handle_time`].
@@ -193,7 +193,7 @@ impl Reading {
 
     /// What is under way was answered, and with it what rows asked for meanwhile, unless the answer lags behind them.
     fn answered(&mut self) {
-        self.under_way = false;
+        self.under_way = None;
         self.need = self.next.take();
     }
 
