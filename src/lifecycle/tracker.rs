@@ -169,8 +169,10 @@ impl Tracker {
 
     /// The shell shows the thread no more. Out of the shell is not out of the database: only a read tells.
     pub fn handle_row_missing(&mut self) {
-        self.reading.handle_row_missing();
-        if self.follows() {
+        let was_there = self.reading.handle_row_missing();
+        // Of an idle one, too, whose next runs somebody wants: they may have come and gone with it.
+        let awaited = !self.is_idle_forever() && (was_there || self.gap);
+        if self.follows() || awaited {
             self.reading.ask(ReadNeed::Part);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 
 use super::entry::Entry;
-use crate::lifecycle::{Baseline, Dispatched, Limits, ReadFacts, ReadNeed, Tracker, Watch};
+use crate::lifecycle::{Baseline, Dispatched, Limits, ReadFacts, ReadNeed, RowFacts, Tracker, Watch};
 use crate::protocol::{EnvironmentId, MessageId, ThreadId};
 
 /// What is wanted of a thread that is not followed yet.
@@ -24,6 +24,8 @@ pub(super) struct Beginning {
     /// Nobody will tell what became of the messages.
     pub(super) orphaned: bool,
     under_way: bool,
+    /// What the shell showed since the read began: the read may be older.
+    row: Option<RowFacts>,
     /// Not to be read again before.
     pub(super) not_before: Option<Timestamp>,
 }
@@ -80,8 +82,14 @@ impl Beginning {
             return None;
         }
         self.under_way = true;
+        self.row = None;
         self.not_before = None;
         Some(ReadNeed::Whole)
+    }
+
+    /// The shell shows the thread.
+    pub(super) fn handle_row(&mut self, row: RowFacts) {
+        self.row = Some(row);
     }
 
     /// The connection is another one: what was under way is lost.
@@ -117,11 +125,16 @@ impl Beginning {
         if let Some((enabled, watch)) = self.switched.clone() {
             tracker.set_watch(enabled, watch);
         }
-        Ok(Entry {
+        if let Some(row) = &self.row {
+            tracker.handle_row(row, now);
+        }
+        let mut entry = Entry {
             environment: self.environment.clone(),
             protocol: self.protocol,
             orphans: self.orphans(),
             ..Entry::new(tracker)
-        })
+        };
+        entry.settle_orphans(now);
+        Ok(entry)
     }
 }

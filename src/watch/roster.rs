@@ -184,6 +184,9 @@ impl Roster {
 
     /// The shell shows a thread, or shows it no more.
     pub fn handle_row(&mut self, id: &ThreadId, row: Option<&ThreadRow>, project: Option<&str>, now: Timestamp) {
+        if let Some((begin, row)) = self.beginning.get_mut(id).zip(row) {
+            begin.handle_row(row_facts(row));
+        }
         if let Some(entry) = self.threads.get_mut(id) {
             match row {
                 Some(row) => {

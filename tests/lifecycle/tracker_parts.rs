@@ -2,10 +2,10 @@
 
 use t3code_mcp::lifecycle::{Baseline, EventKind, ReadFacts, ReadNeed, RunFacts, Tracker};
 
-use crate::support::{at, run, run_id, thread};
+use crate::support::{at, run, run_id, thread, unqueued};
 use crate::watcher::{LIMITS, Watcher, dispatched, event, message, short, thread_id, unwanted, wanted};
 
-use EventKind::{Completed, Failed};
+use EventKind::{Completed, Failed, Interrupted};
 
 #[test]
 fn of_a_thread_that_was_there_before_only_what_is_open_or_ours_is_followed() {
@@ -171,4 +171,59 @@ fn a_part_of_a_restored_database_may_lack_runs_with_ordinals_that_were_used_befo
         vec![],
     ));
     assert_eq!(told.len(), 4);
+}
+
+#[test]
+fn what_waited_behind_a_run_that_nobody_followed_was_cancelled_by_the_restart_that_ended_both() {
+    let end = Some(at(500));
+    let killed = RunFacts {
+        completed_at: end,
+        ..run(1, "cancelled")
+    };
+    let waited = RunFacts {
+        completed_at: end,
+        ..unqueued(2)
+    };
+    let facts = thread(vec![killed.clone(), waited], vec![]);
+    let messages = [(message("message-2"), Some(run_id(2)))];
+    let read = ReadFacts {
+        sequence: 1,
+        updated_at: at(0),
+        partial: false,
+        facts: &facts,
+        messages: &messages,
+    };
+    let baseline = Some(Baseline {
+        ordinal: 1,
+        requested_at: killed.requested_at,
+    });
+    let sent = vec![dispatched("message-2", wanted("A"), 1)];
+    let mut watcher = Watcher::of(Tracker::begin(thread_id(), sent, baseline, &read, LIMITS, at(2000)).unwrap());
+    let told = watcher.told();
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Interrupted, 2, "A")]);
+}
+
+#[test]
+fn what_t3_goes_on_with_of_the_history_is_nobodys_either() {
+    let goes_on = RunFacts {
+        continuation_of: Some(run_id(1)),
+        ..run(3, "completed")
+    };
+    let facts = thread(vec![run(1, "cancelled"), run(2, "completed"), goes_on], vec![]);
+    let messages = [(message("message-2"), Some(run_id(2)))];
+    let read = ReadFacts {
+        sequence: 1,
+        updated_at: at(0),
+        partial: false,
+        facts: &facts,
+        messages: &messages,
+    };
+    let baseline = Some(Baseline {
+        ordinal: 1,
+        requested_at: run(1, "cancelled").requested_at,
+    });
+    let sent = vec![dispatched("message-2", wanted("A"), 1)];
+    let mut watcher = Watcher::of(Tracker::begin(thread_id(), sent, baseline, &read, LIMITS, at(2000)).unwrap());
+    let told = watcher.told();
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 2, "A")]);
 }

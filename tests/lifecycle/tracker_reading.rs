@@ -245,3 +245,32 @@ fn a_hundred_thousand_quiet_threads_fit_in_memory() {
     assert!(size_of::<TrackedThread>() <= 256, "{}", size_of::<TrackedThread>());
     assert!(size_of::<Tracker>() <= 512, "{}", size_of::<Tracker>());
 }
+
+#[test]
+fn after_a_whole_read_that_failed_the_whole_is_asked_for_again() {
+    let mut watcher = Watcher::watching();
+    watcher.reads(&thread(vec![run(1, "running")], vec![]));
+    watcher.away(10);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.reads_part(&thread(vec![run(3, "running")], vec![]));
+    assert_eq!(watcher.asks(), Some(ReadNeed::Whole));
+    watcher.tracker.handle_read_failed(watcher.now);
+    watcher.passes(5);
+    watcher.tracker.handle_time(watcher.now);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Whole));
+}
+
+#[test]
+fn an_idle_thread_whose_next_runs_are_wanted_is_read_once_more_when_the_shell_shows_it_no_more() {
+    let mut watcher = Watcher::watching();
+    let facts = thread(vec![run(1, "completed")], vec![]);
+    watcher.reads(&facts);
+    watcher.tracker.handle_row(&row(&run(1, "completed"), 1), watcher.now);
+    assert_eq!(watcher.asks(), None);
+    watcher.tracker.handle_row_missing();
+    assert_eq!(watcher.asks(), Some(ReadNeed::Part));
+    watcher.reads(&facts);
+    // That it is still away is nothing new.
+    watcher.tracker.handle_row_missing();
+    assert_eq!(watcher.asks(), None);
+}

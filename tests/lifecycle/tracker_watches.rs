@@ -240,3 +240,13 @@ fn the_run_of_a_message_is_named_once_for_its_receipt() {
     watcher.dispatch("message-1", wanted("A"));
     assert!(!watcher.tracker.poll_dirty());
 }
+
+#[test]
+fn a_message_that_went_into_the_running_turn_decides_also_where_both_are_seen_at_once() {
+    let mut watcher = Watcher::watching();
+    watcher.dispatch("message-2", wanted("B"));
+    watcher.belongs("message-2", 1);
+    // T3 names the first message still.
+    let told = watcher.reads(&thread(vec![run(1, "completed")], vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 1, "B")]);
+}

@@ -136,9 +136,9 @@ impl Reading {
         self.not_before(later(now, AFTER_FAILURE), need);
     }
 
-    /// The shell shows the thread no more: whatever it shows next is new.
-    pub(super) fn handle_row_missing(&mut self) {
-        self.row = None;
+    /// The shell shows the thread no more: whatever it shows next is new. True if it had shown it.
+    pub(super) fn handle_row_missing(&mut self) -> bool {
+        self.row.take().is_some()
     }
 
     /// Whether a read is asked for that has not begun.

@@ -34,9 +34,13 @@ impl Tracker {
     pub(super) fn assign_watches(&mut self, read: &ReadFacts<'_>, fresh: &[RunId]) {
         let mut claims = self.claims(read);
         let fact = |id: &RunId| read.facts.runs.iter().find(|fact| fact.id == *id);
-        // T3 names the message that steered a run last.
-        let is_named = |claim: &Claim| fact(&claim.run).is_some_and(|fact| fact.user_message == claim.message);
-        claims.sort_by_key(|claim| (is_named(claim), claim.sent));
+        // The one that was sent last decides. When one was moved nobody knows; but T3 names the message that steered a run last, unless
+        // its agent took it into the running turn.
+        let moved_last = |claim: &Claim| {
+            let named = fact(&claim.run).is_some_and(|fact| fact.user_message == claim.message);
+            named && claim.sent.is_none()
+        };
+        claims.sort_by_key(|claim| (moved_last(claim), claim.sent));
         for claim in &claims {
             self.grant(claim);
         }
