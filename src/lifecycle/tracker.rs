@@ -150,7 +150,9 @@ impl Tracker {
     /// Nothing that may still come is watched: it may be forgotten.
     pub fn is_idle_forever(&self) -> bool {
         let watched = self.thread.every || self.thread.latest.on || self.is_open();
-        !watched && self.thread.dispatched.is_empty() && self.told.is_empty()
+        // A message of ours that nobody wants to be told of may still be moved into a run that somebody does.
+        let ours = |run: &TrackedRun| run.message.is_some() && run.state.is_busy();
+        !watched && !self.thread.runs.iter().any(ours) && self.thread.dispatched.is_empty() && self.told.is_empty()
     }
 
     /// The runs that count as completed although T3 still shows them finishing, for the fold of views.

@@ -256,9 +256,10 @@ impl Mirror {
             return;
         }
         let removed = self.removed_threads.entry(thread.clone()).or_default();
+        // Also one that came and went within a window, and was never shown: somebody may know of it by a read.
+        let is_news = sequence > *removed;
         *removed = sequence.max(*removed);
-        if known.is_some() {
-            self.threads.remove(&thread);
+        if self.threads.remove(&thread).is_some() || is_news {
             self.effects.push_back(Effect::ThreadRemoved(thread));
         }
     }

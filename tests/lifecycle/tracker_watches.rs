@@ -250,3 +250,13 @@ fn a_message_that_went_into_the_running_turn_decides_also_where_both_are_seen_at
     let told = watcher.reads(&thread(vec![run(1, "completed")], vec![]));
     assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 1, "B")]);
 }
+
+#[test]
+fn a_thread_with_an_open_run_of_ours_is_kept_although_nobody_wants_to_be_told_of_it() {
+    let mut watcher = Watcher::launched(&[("message-1", unwanted())]);
+    watcher.belongs("message-1", 1);
+    watcher.reads(&thread(vec![run(1, "queued")], vec![]));
+    assert!(!watcher.tracker.is_idle_forever());
+    watcher.reads(&thread(vec![run(1, "completed")], vec![]));
+    assert!(watcher.tracker.is_idle_forever());
+}

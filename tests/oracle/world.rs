@@ -23,6 +23,8 @@ const CONNECTS_AFTER: SignedDuration = SignedDuration::from_millis(200);
 const COMES_TO_REST: SignedDuration = SignedDuration::from_mins(100);
 /// And everything is delivered or given up within this.
 const DELIVERED: SignedDuration = SignedDuration::from_hours(100);
+/// For so long a gateway may not know what became of a message whose sender died or heard no answer.
+const UNSURE: SignedDuration = SignedDuration::from_secs(30);
 /// More happens in no case.
 const MOST_HAPPENINGS: u32 = 20_000;
 
@@ -77,6 +79,8 @@ pub struct World<'a> {
     arrivals: Vec<Arrival>,
     /// When the gateway was connected.
     pub online: Vec<(Timestamp, Timestamp)>,
+    /// Until when the gateway may not know yet what became of a message.
+    unsure: Timestamp,
     reads: usize,
     commands: u64,
     happenings: u32,
@@ -120,6 +124,7 @@ impl<'a> World<'a> {
             death: None,
             arrivals: Vec::new(),
             online: Vec::new(),
+            unsure: now,
             reads: 0,
             commands: 0,
             happenings: 0,
@@ -229,6 +234,7 @@ impl World<'_> {
             let tracked = self.ledger.store.tracked().await.unwrap();
             let open = self.ledger.store.open_receipts().await.unwrap();
             self.gateway = Some(Gateway::start(&self.machine, tracked, open, now));
+            self.unsure = now + UNSURE;
         }
         let reachable = self.reachable();
         let bounded = self.case.server.bounded;
@@ -526,7 +532,10 @@ impl World<'_> {
             return self.kill(500, false);
         }
         let (became, outcome) = match (fate, taken) {
-            (Fate::AnswerLost, _) => (Became::Unknown, Outcome::Unknown),
+            (Fate::AnswerLost, _) => {
+                self.unsure = self.now + UNSURE;
+                (Became::Unknown, Outcome::Unknown)
+            }
             (_, true) => (Became::Taken, Outcome::Started { run: None }),
             (_, false) => (Became::Nothing, Outcome::Nothing),
         };
@@ -555,6 +564,9 @@ impl World<'_> {
             let failed = gateway.failed.is_some_and(|at| at + SignedDuration::from_secs(6) > now);
             gateway.online.is_some_and(|since| since < now) && !failed
         };
+        if now < self.unsure {
+            return;
+        }
         if !self.gateway.as_ref().is_some_and(knows) {
             return;
         }
