@@ -52,7 +52,10 @@ fn whatever_happens_the_events_are_those_of_who_was_never_away() {
         ..Config::default()
     };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let ledger = RefCell::new(None);
     let played = Cell::new(0_u64);
     let tally = RefCell::new(Tally::new());
@@ -78,7 +81,13 @@ fn whatever_happens_the_events_are_those_of_who_was_never_away() {
 }
 
 /// Plays a case; gives the ledger back, and everything that is wrong.
-fn play(runtime: &Runtime, ledger: Option<Ledger>, case: &Case, number: u64, tally: &mut Tally) -> (Ledger, Vec<String>) {
+fn play(
+    runtime: &Runtime,
+    ledger: Option<Ledger>,
+    case: &Case,
+    number: u64,
+    tally: &mut Tally,
+) -> (Ledger, Vec<String>) {
     runtime.block_on(async {
         let mut ledger = match ledger {
             Some(ledger) => ledger,

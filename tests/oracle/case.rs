@@ -268,16 +268,24 @@ fn step() -> impl Strategy<Value = Step> {
 fn server() -> impl Strategy<Value = Server> {
     let bounded = prop_oneof![Just(None), Just(Some(1)), Just(Some(2))];
     let rarely = prop::bool::weighted(0.1);
-    (any::<bool>(), any::<bool>(), any::<bool>(), bounded, any::<bool>(), rarely).prop_map(
-        |(newer, continues, archive_apart, bounded, steers_inside, slow_checkpoints)| Server {
-            newer,
-            continues,
-            archive_apart,
-            bounded,
-            steers_inside,
-            slow_checkpoints,
-        },
+    (
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        bounded,
+        any::<bool>(),
+        rarely,
     )
+        .prop_map(
+            |(newer, continues, archive_apart, bounded, steers_inside, slow_checkpoints)| Server {
+                newer,
+                continues,
+                archive_apart,
+                bounded,
+                steers_inside,
+                slow_checkpoints,
+            },
+        )
 }
 
 fn read_way() -> impl Strategy<Value = ReadWay> {

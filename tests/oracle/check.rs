@@ -62,12 +62,14 @@ pub async fn check(world: &World<'_>, slow: bool, fails: bool, tally: &mut Tally
     for (one, told) in wanted.iter().zip(&told) {
         let kinds: Vec<&str> = told.iter().map(|(_, kind)| *kind).collect();
         let must = if one.must { "must" } else { "may" };
-        let wanted = one.kinds.first().map_or_else(|| "nothing".to_owned(), |kind| format!("{kind}, {must}"));
+        let wanted = one
+            .kinds
+            .first()
+            .map_or_else(|| "nothing".to_owned(), |kind| format!("{kind}, {must}"));
         *tally.entry(wanted).or_default() += 1;
         *tally.entry("events".to_owned()).or_default() += told.len() as u64;
-        let fit = told.len() <= 1
-            && (!one.must || told.len() == 1)
-            && kinds.iter().all(|kind| one.kinds.contains(kind));
+        let fit =
+            told.len() <= 1 && (!one.must || told.len() == 1) && kinds.iter().all(|kind| one.kinds.contains(kind));
         if !fit {
             wrong.push(format!("told as {kinds:?}, which does not fit {}", one.words()));
         }
@@ -93,7 +95,10 @@ impl Wanted<'_> {
             request,
             thread,
         } = self;
-        format!("{kinds:?} (must: {must}) of {request:?} {run:?} of a thread deleted at {:?}", thread.deleted)
+        format!(
+            "{kinds:?} (must: {must}) of {request:?} {run:?} of a thread deleted at {:?}",
+            thread.deleted
+        )
     }
 }
 
@@ -139,7 +144,12 @@ fn end(observer: &Observer, thread: &Thread, run: &Run) -> (BTreeSet<&'static st
     };
     let close = |restart: &&Timestamp| at.duration_since(**restart).abs() <= CLOSE_TO_A_RESTART;
     let killed = |when: Timestamp| {
-        let ended_then = |other: &&Run| other.end.as_ref().is_some_and(|(end, word)| *end == when && word == "cancelled");
+        let ended_then = |other: &&Run| {
+            other
+                .end
+                .as_ref()
+                .is_some_and(|(end, word)| *end == when && word == "cancelled")
+        };
         thread.runs.iter().filter(ended_then).any(|other| other.worked)
     };
     let (kind, must) = match status.as_str() {
@@ -234,7 +244,11 @@ fn content(wanted: &Wanted<'_>, event: &Event, kind: &str, slow: bool) -> Result
         }
     };
     if let Some(request) = wanted.request {
-        let at = if request.question { "/question/request_id" } else { "/approval/request_id" };
+        let at = if request.question {
+            "/question/request_id"
+        } else {
+            "/approval/request_id"
+        };
         says(at, Some(&request.id))?;
         // Whoever the run was reported to while it was pending.
         let closed = request.until.unwrap_or(Timestamp::MAX);
@@ -251,7 +265,10 @@ fn content(wanted: &Wanted<'_>, event: &Event, kind: &str, slow: bool) -> Result
     says("/reason", None)?;
     if !slow {
         says("/occurred_at", Some(&at.to_string()))?;
-        let next = thread.runs.iter().find(|other| other.continues.as_ref() == Some(&run.id));
+        let next = thread
+            .runs
+            .iter()
+            .find(|other| other.continues.as_ref() == Some(&run.id));
         says("/run/continues_in", next.map(|next| next.id.as_str()))?;
     }
     Ok(())
@@ -270,7 +287,13 @@ fn order(wanted: &[Wanted<'_>], told: &[Vec<(&Event, &'static str)>], slow: bool
             if later.thread != event.thread || one.thread.deleted.is_some() {
                 continue;
             }
-            let ended = |one: &Wanted<'_>| one.run.end.as_ref().map(|(at, _)| *at).filter(|_| one.request.is_none());
+            let ended = |one: &Wanted<'_>| {
+                one.run
+                    .end
+                    .as_ref()
+                    .map(|(at, _)| *at)
+                    .filter(|_| one.request.is_none())
+            };
             let swapped = match (ended(one), ended(other)) {
                 (Some(first), Some(second)) => first > second && !slow,
                 // A question comes before the end of its run.

@@ -150,7 +150,8 @@ impl Hook {
         let claimed = store.claim_due(now, now + within, u32::try_from(room).unwrap()).await;
         let claimed = claimed.unwrap();
         if claimed.is_empty() {
-            self.wrong.push(format!("{now}: something is due and nothing can be claimed"));
+            self.wrong
+                .push(format!("{now}: something is due and nothing can be claimed"));
             self.next = Some(now + SignedDuration::from_secs(5));
             return false;
         }
@@ -170,10 +171,17 @@ impl Hook {
             return false;
         }
         // One that an earlier attempt turned out to have delivered is nobody's business any more: the worker's lanes hold the next back.
-        let counts = |seq: u64| self.promises.get(&seq).is_some_and(|(_, promise)| promise.standing == Standing::Waiting);
+        let counts = |seq: u64| {
+            self.promises
+                .get(&seq)
+                .is_some_and(|(_, promise)| promise.standing == Standing::Waiting)
+        };
         let busy = |flight: &&Flight| flight.due.thread == due.thread && flight.lease > now && counts(flight.due.seq);
         if let Some(other) = self.flights.iter().find(busy) {
-            wrong.push(format!("{} is sent while {} of its thread is on its way", due.id, other.due.id));
+            wrong.push(format!(
+                "{} is sent while {} of its thread is on its way",
+                due.id, other.due.id
+            ));
         }
         let waits = |promise: &Promise| promise.standing == Standing::Waiting && promise.thread == due.thread;
         let earlier = || self.promises.range(..due.seq).map(|(_, (_, promise))| promise);
@@ -182,7 +190,8 @@ impl Hook {
             wrong.push(format!("{} is sent before an earlier one of its thread", due.id));
         }
         let Some((_, promise)) = self.promises.get_mut(&due.seq) else {
-            self.wrong.push(format!("an event was claimed that nobody committed: {due:?}"));
+            self.wrong
+                .push(format!("an event was claimed that nobody committed: {due:?}"));
             return false;
         };
         if promise.standing != Standing::Waiting {
@@ -192,10 +201,16 @@ impl Hook {
             wrong.push(format!("{} is sent at {now}, before {}", due.id, promise.due));
         }
         if promise.failures != due.attempts {
-            wrong.push(format!("{} has failed {} times, not {}", due.id, promise.failures, due.attempts));
+            wrong.push(format!(
+                "{} has failed {} times, not {}",
+                due.id, promise.failures, due.attempts
+            ));
         }
         if *promise.first.get_or_insert(now) != due.first_attempt_at {
-            wrong.push(format!("the first attempt of {} was not at {}", due.id, due.first_attempt_at));
+            wrong.push(format!(
+                "the first attempt of {} was not at {}",
+                due.id, due.first_attempt_at
+            ));
         }
         if promise.claims == 0 {
             promise.out_of_order = behind;
@@ -306,7 +321,8 @@ impl Hook {
             let listed = store.delivery(id).await.unwrap().and_then(|listed| listed.delivery);
             let kept = listed.map(|delivery| format!("{:?}", delivery.state));
             if kept != Some(format!("{:?}", promise.standing)) {
-                self.wrong.push(format!("{id} is {:?}, and kept as {kept:?}", promise.standing));
+                self.wrong
+                    .push(format!("{id} is {:?}, and kept as {kept:?}", promise.standing));
             }
             match promise.standing {
                 Standing::Waiting => self.wrong.push(format!("{id} is never delivered")),
@@ -326,7 +342,10 @@ fn said(status: StatusCode, after: Option<i64>, now: Timestamp) -> (Verdict, Opt
 
 /// Holds an outcome against the promise.
 fn standing(answer: Answer, promise: &Promise, now: Timestamp, outcome: AttemptOutcome) -> Result<(), String> {
-    let takes = matches!(answer, Answer::Takes(_) | Answer::TakesAndWeDie | Answer::TakesAndWeSleep);
+    let takes = matches!(
+        answer,
+        Answer::Takes(_) | Answer::TakesAndWeDie | Answer::TakesAndWeSleep
+    );
     let fit = match outcome {
         AttemptOutcome::Delivered => takes,
         AttemptOutcome::Dead | AttemptOutcome::Retry(_) if takes => false,

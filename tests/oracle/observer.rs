@@ -102,7 +102,11 @@ impl Observer {
         thread.latest = on.then(|| watch.clone());
         for (message, sent) in &mut thread.ours {
             if !thread.messages.contains_key(message) && sent.on != on {
-                *sent = if on { watch.clone() } else { Watch { on, ..sent.clone() } };
+                *sent = if on {
+                    watch.clone()
+                } else {
+                    Watch { on, ..sent.clone() }
+                };
             }
         }
         for run in &mut thread.runs {
@@ -119,7 +123,12 @@ impl Observer {
         let thread = self.threads.entry(id.to_owned()).or_default();
         thread.sequence = sequence;
         // Most of what T3 logs is of no concern here.
-        let wanted = ["\"type\":\"run.", "\"type\":\"message.", "\"type\":\"runtime-", "\"type\":\"thread.del"];
+        let wanted = [
+            "\"type\":\"run.",
+            "\"type\":\"message.",
+            "\"type\":\"runtime-",
+            "\"type\":\"thread.del",
+        ];
         if !wanted.iter().any(|word| text.contains(word)) {
             return;
         }

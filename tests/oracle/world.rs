@@ -156,7 +156,9 @@ impl<'a> World<'a> {
     pub async fn clean(&mut self) {
         let store = &self.ledger.store;
         let tracked = store.tracked().await.unwrap();
-        let forget = tracked.into_iter().map(|tracked| (tracked.machine, tracked.thread.thread));
+        let forget = tracked
+            .into_iter()
+            .map(|tracked| (tracked.machine, tracked.thread.thread));
         let batch = t3code_mcp::store::Batch {
             forget: forget.collect(),
             ..Default::default()
@@ -167,7 +169,9 @@ impl<'a> World<'a> {
     /// The receipts that nobody has taken up.
     pub async fn open_receipts(&self) -> usize {
         let open = self.ledger.store.open_receipts().await.unwrap();
-        open.iter().filter(|receipt| receipt.intent.machine == self.machine).count()
+        open.iter()
+            .filter(|receipt| receipt.intent.machine == self.machine)
+            .count()
     }
 
     pub fn store(&self) -> &Store {
@@ -487,7 +491,10 @@ impl World<'_> {
             return;
         }
         let thread = ThreadId(id.to_owned());
-        let before = self.database.thread(id, None).map(|body| decoded::thread(&body).unwrap());
+        let before = self
+            .database
+            .thread(id, None)
+            .map(|body| decoded::thread(&body).unwrap());
         let last = before.and_then(|before| before.facts.runs.into_iter().max_by_key(|run| run.ordinal));
         let receipt = NewReceipt {
             client: watch.client.clone().unwrap(),
@@ -498,7 +505,11 @@ impl World<'_> {
             environment: Some(self.environment.clone()),
             thread: thread.clone(),
             message: message.to_owned().into(),
-            kind: if launches { ReceiptKind::Launch } else { ReceiptKind::Continue },
+            kind: if launches {
+                ReceiptKind::Launch
+            } else {
+                ReceiptKind::Continue
+            },
             watch: watch.clone(),
             baseline: last.map(|run| Baseline {
                 ordinal: run.ordinal,

@@ -144,7 +144,7 @@ impl Tracker {
     fn killed_at(&self, facts: &ThreadFacts) -> Vec<Timestamp> {
         let known_ended = |fact: &RunFacts| {
             let mut runs = self.thread.runs.iter();
-            runs.any(|run| run.id == fact.id && run.state.is_ended())
+            runs.any(|run| run.id == fact.id && run.state.is_ended() && run.state != RunState::Unconfirmed)
         };
         let outlived = |fact: &RunFacts, end: Timestamp| {
             let open = || RunState::INITIAL.on(observe(fact, facts)).to.is_busy();

@@ -467,3 +467,13 @@ proptest! {
         prop_assert_eq!(titles(&mirror), titles(&straight));
     }
 }
+
+#[test]
+fn the_removal_of_a_thread_that_was_never_shown_is_told_once() {
+    let mut mirror = fed([snapshot(10, vec![])]);
+    while mirror.poll_effect().is_some() {}
+    mirror.handle_shell(removed("a", 12));
+    mirror.handle_shell(removed("a", 12));
+    assert_eq!(mirror.poll_effect(), Some(Effect::ThreadRemoved(thread("a"))));
+    assert_eq!(mirror.poll_effect(), None);
+}
