@@ -187,7 +187,7 @@ impl Tracker {
         if moved {
             self.moved_at = now;
         }
-        if read.partial && !runs::suffices(&self.thread, read, now) {
+        if read.partial && !runs::suffices(&self.thread, self.gap, read, now) {
             self.reading.ask(ReadNeed::Whole);
             return;
         }

@@ -227,3 +227,34 @@ fn what_t3_goes_on_with_of_the_history_is_nobodys_either() {
     let told = watcher.told();
     assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 2, "A")]);
 }
+
+#[test]
+fn what_waited_behind_a_run_that_finished_for_too_long_was_cancelled_by_the_restart_that_ended_both() {
+    let mut watcher = Watcher::watching();
+    let finishes = vec![
+        run(1, "waiting"),
+        RunFacts {
+            queue_position: Some(1),
+            ..run(2, "queued")
+        },
+    ];
+    watcher.reads(&thread(finishes.clone(), vec![]));
+    watcher.passes(200);
+    let told = watcher.reads(&thread(finishes, vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Completed, 1, "A")]);
+    watcher.away(10);
+    watcher.asks();
+    let end = Some(at(500));
+    let waited = RunFacts {
+        completed_at: end,
+        ..unqueued(2)
+    };
+    assert_eq!(watcher.reads_part(&thread(vec![waited.clone()], vec![])), []);
+    assert_eq!(watcher.asks(), Some(ReadNeed::Whole));
+    let killed = RunFacts {
+        completed_at: end,
+        ..run(1, "cancelled")
+    };
+    let told = watcher.reads(&thread(vec![killed, waited], vec![]));
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), [event(Interrupted, 2, "A")]);
+}

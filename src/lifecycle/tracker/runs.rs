@@ -304,10 +304,12 @@ pub(super) fn not_ended_by(since: Timestamp, watch: &Watch, facts: &ThreadFacts,
 }
 
 /// Whether a part of the thread is enough to go by: it holds every run that is open or new, and every message that is missed.
-pub(super) fn suffices(thread: &TrackedThread, read: &ReadFacts<'_>, now: Timestamp) -> bool {
+/// After a gap also those that counted as completed before T3 said so: what T3 did to them meanwhile tells of a restart.
+pub(super) fn suffices(thread: &TrackedThread, gap: bool, read: &ReadFacts<'_>, now: Timestamp) -> bool {
     let facts = &read.facts.runs;
     let has = |run: &TrackedRun| facts.iter().any(|fact| fact.id == run.id);
-    let has_the_open = thread.runs.iter().filter(|run| run.state.is_busy()).all(has);
+    let counts = |run: &&TrackedRun| run.state.is_busy() || gap && run.state == RunState::Unconfirmed;
+    let has_the_open = thread.runs.iter().filter(counts).all(has);
     has_the_open && has_the_new(thread, facts) && !watches::misses_any(thread, read, now)
 }
 
