@@ -122,7 +122,8 @@ impl Gateway {
     pub fn disconnect(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.connects = None;
         self.window = None;
-        self.reads.clear();
+        // What was asked for may still be answered, when it counts no more; what T3 has not looked at yet is not.
+        self.reads.retain(|read| read.began.is_some());
         let since = self.online.take()?;
         self.roster.handle_away(now);
         Some(since)
