@@ -19,6 +19,7 @@ pub struct Case {
 }
 
 /// The ways of the T3 server.
+#[expect(clippy::struct_excessive_bools, reason = "each is a way of its own")]
 #[derive(Clone, Copy, Debug)]
 pub struct Server {
     /// A restart holds the queue, and a resumed shell stream brings no snapshot.

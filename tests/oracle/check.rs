@@ -177,7 +177,9 @@ fn end(observer: &Observer, thread: &Thread, run: &Run) -> (BTreeSet<&'static st
         kinds.insert("interrupted");
         return (kinds, must && !queued);
     }
-    (kinds, must)
+    // What begins in a thread that is gone is for nobody.
+    let is_late = thread.deleted.is_some_and(|deleted| deleted <= run.requested_at);
+    (kinds, must && !is_late)
 }
 
 /// Whether a request may be told, and whether it must.

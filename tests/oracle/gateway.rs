@@ -21,6 +21,9 @@ const READS_AT_ONCE: usize = 6;
 /// The one project.
 pub const PROJECT: &str = "t3-smoke";
 
+/// What T3 answers to a read: none is that it does not know the thread.
+type Answer = Option<String>;
+
 /// A read on its way.
 struct Reading {
     thread: ThreadId,
@@ -29,7 +32,7 @@ struct Reading {
     ends: Timestamp,
     way: ReadWay,
     /// What T3 had as it began, where that counts.
-    began: Option<Option<String>>,
+    began: Option<Answer>,
 }
 
 /// A gateway that lives.

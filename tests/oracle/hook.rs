@@ -185,7 +185,7 @@ impl Hook {
         }
         let waits = |promise: &Promise| promise.standing == Standing::Waiting && promise.thread == due.thread;
         let earlier = || self.promises.range(..due.seq).map(|(_, (_, promise))| promise);
-        let behind = earlier().any(|promise| waits(promise));
+        let behind = earlier().any(&waits);
         if earlier().any(|promise| waits(promise) && promise.failures < PASSED_AFTER) {
             wrong.push(format!("{} is sent before an earlier one of its thread", due.id));
         }

@@ -219,13 +219,11 @@ impl Thread {
         let Some(watch) = self.ours.get(&message).cloned() else {
             return;
         };
-        let watch = match before.and_then(|before| self.run(&before).map(|run| run.watch().clone())) {
-            Some(moved) => moved,
-            None => {
-                self.latest = Some(watch.clone());
-                watch
-            }
-        };
+        let moved = before.and_then(|before| self.run(&before).map(|run| run.watch().clone()));
+        if moved.is_none() {
+            self.latest = Some(watch.clone());
+        }
+        let watch = moved.unwrap_or(watch);
         let watch = self.watched(watch);
         if let Some(run) = self.runs.iter_mut().find(|known| known.id == run) {
             run.watches.push((now, watch));
