@@ -69,6 +69,7 @@ impl Gateway {
             },
             unreachable_after: None,
             deliver: true,
+            final_word: true,
         };
         let mut roster = Roster::new(machine, RuntimeMode::FullAccess, settings, now);
         for tracked in tracked.into_iter().filter(|tracked| tracked.machine == machine) {
