@@ -101,19 +101,19 @@ async fn demo() -> Result<(), Failure> {
     let ledger = ledger::open_at(&state, ownership, &fleet, purpose, &stop).await?;
     let handle = Some(ledger.handle());
     let server = Server::new(Gateway::new(fleet, GatewaySettings::default(), handle, stop.clone()));
-    let serving = tokio::spawn(http::serve(listener, server, settings(&bearer), stop.clone()));
+    let endpoint = http::endpoint(server, settings(&bearer), &stop);
+    let serving = tokio::spawn(http::serve(listener, endpoint, stop.clone()));
     step("the gateway, for MCP clients", &url);
 
     let client = DemoClient::connect(&url, &bearer).await?;
     let played = play(&client, &mut receiver).await;
     client.close().await;
     stop.cancel();
-    let ended = serving.await.map_err(Failure::said)?;
+    serving.await.map_err(Failure::said)?;
     ledger.close().await;
     machines.cancel();
     simulator.stop().await;
     played?;
-    ended.map_err(Failure::said)?;
     say("done: this is what your agent does with t3_dispatch, t3_wait, t3_answer and t3_thread");
     Ok(())
 }

@@ -167,7 +167,7 @@ impl<'a> Role<'a> {
         let stop = seat.stop.clone();
         let mut serving = Box::pin(async {
             match self.listen() {
-                Ok(listener) => http::serve_socket(listener, endpoint.clone(), stop.clone()).await,
+                Ok(listener) => http::serve(listener, endpoint.clone(), stop.clone()).await,
                 Err(error) => {
                     tracing::error!(%error, "no other process can work through this one: its socket cannot be made");
                     stop.cancelled().await;

@@ -117,17 +117,14 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     let endpoint = http::endpoint(role.server().clone(), settings, &stop);
     announce(config, bound, bearer.as_ref());
     role.keep_sessions(&endpoint).await;
-    let serving = http::serve_endpoint(listener, endpoint.clone(), stop.clone());
-    let ended = tokio::select! {
-        (ended, ()) = async { tokio::join!(serving, role.play(endpoint)) } => ended.map_err(Failure::said),
-        () = leave.cancelled() => {
-            tracing::warn!("left before everything had ended");
-            Ok(())
-        }
-    };
+    let serving = http::serve(listener, endpoint.clone(), stop.clone());
+    tokio::select! {
+        ((), ()) = async { tokio::join!(serving, role.play(endpoint)) } => {}
+        () = leave.cancelled() => tracing::warn!("left before everything had ended"),
+    }
     role.close().await;
     tracing::info!("stopped");
-    ended
+    Ok(())
 }
 
 async fn stdio(config: &Config) -> Result<(), Failure> {

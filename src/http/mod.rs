@@ -39,8 +39,9 @@ use door::Door;
 use reply::refusal;
 
 pub use body::MAX_BODY_BYTES;
-pub use serve::{ServeError, serve, serve_endpoint, serve_socket};
+pub use serve::serve;
 pub use settings::{Access, Connections, HttpSettings, Patience};
+pub use wire::Listener;
 
 /// The path of the endpoint.
 pub const PATH: &str = "/mcp";

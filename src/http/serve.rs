@@ -15,18 +15,16 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::Endpoint;
 use super::head_clock::HeadClock;
 use super::line::{Line, Socket};
 use super::settings::Connections;
-use super::wire::{Accept, Connection, Wire};
-use super::{Endpoint, HttpSettings, endpoint};
-use crate::mcp::Server;
+use super::wire::{Accept, Connection, Listener, Wire};
 
 /// When what is still open is cut. Waits answer at once; this is for a tool that does not listen.
 const CUT_AFTER: Duration = Duration::from_secs(4);
@@ -165,39 +163,10 @@ impl Accepting {
     }
 }
 
-/// Why serving ended badly.
-#[derive(Debug, thiserror::Error)]
-#[error("the endpoint could not be served: {0}")]
-pub struct ServeError(#[from] io::Error);
-
 /// Serves until `stop` is cancelled, then answers what is open and returns within ten seconds. `stop` is also the gateway's: by it the open waits
 /// learn that they have to answer. It must not be the machines': what is being sent when it is cancelled is still seen through.
-pub async fn serve(
-    listener: TcpListener,
-    server: Server,
-    settings: HttpSettings,
-    stop: CancellationToken,
-) -> Result<(), ServeError> {
-    let endpoint = endpoint(server, settings, &stop);
-    serve_endpoint(listener, endpoint, stop).await
-}
-
-/// The same for an endpoint that was made before.
-pub async fn serve_endpoint(
-    listener: TcpListener,
-    endpoint: Endpoint,
-    stop: CancellationToken,
-) -> Result<(), ServeError> {
-    serve_on(listener, endpoint, stop).await;
-    Ok(())
-}
-
-/// The same on the socket in the state directory.
-pub async fn serve_socket(listener: UnixListener, endpoint: Endpoint, stop: CancellationToken) {
-    serve_on(listener, endpoint, stop).await;
-}
-
-async fn serve_on(listener: impl Accept, endpoint: Endpoint, stop: CancellationToken) {
+pub async fn serve(listener: impl Into<Listener>, endpoint: Endpoint, stop: CancellationToken) {
+    let listener = listener.into();
     let Endpoint {
         router,
         sessions,
@@ -251,7 +220,7 @@ async fn serve_on(listener: impl Accept, endpoint: Endpoint, stop: CancellationT
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 

@@ -54,10 +54,36 @@ impl Accept for TcpListener {
     }
 }
 
-impl Accept for UnixListener {
+/// What the endpoint is served on.
+#[derive(Debug)]
+pub enum Listener {
+    /// A port.
+    Tcp(TcpListener),
+    /// The socket in the state directory.
+    Socket(UnixListener),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
+    }
+}
+
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        Self::Socket(listener)
+    }
+}
+
+impl Accept for Listener {
     async fn accept(&mut self) -> io::Result<(Wire, Connection)> {
-        let (stream, _) = Self::accept(self).await?;
-        Ok((Wire::Socket(stream), Connection::Socket))
+        match self {
+            Self::Tcp(listener) => Accept::accept(listener).await,
+            Self::Socket(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Wire::Socket(stream), Connection::Socket))
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use t3code_mcp::fleet::{Fleet, Patterns, Rules};
 use t3code_mcp::gateway::{ANSWER_CHARS, Delivered, Delivery, ErrorCode, Gateway, GatewaySettings, Tick, ToolError};
-use t3code_mcp::http::{Access, HttpSettings, endpoint, serve_endpoint};
+use t3code_mcp::http::{self, Access, HttpSettings, endpoint};
 use t3code_mcp::machine::MachineSettings;
 use t3code_mcp::mcp::sessions::{SessionSettings, Sessions};
 use t3code_mcp::mcp::{Call, Client, Effect, Server, Tool};
@@ -233,13 +233,13 @@ async fn serve(
     let url = format!("http://{}", listener.local_addr().unwrap());
     let endpoint = endpoint(server, settings, &stop);
     let sessions = Arc::clone(&endpoint.sessions);
-    let serving = serve_endpoint(listener, endpoint, stop.clone());
+    let serving = http::serve(listener, endpoint, stop.clone());
     Running {
         url,
         http: client(),
         sessions,
         stop,
-        served: tokio::spawn(async move { serving.await.unwrap() }),
+        served: tokio::spawn(serving),
         machines,
     }
 }

@@ -17,10 +17,10 @@ use super::registry::{Unkept, canonical};
 use crate::store::{SessionRecord, Store, StoreError};
 
 /// How many sessions stay on disk: some scripts open one for each call and never end it.
-const MOST_KEPT: u32 = 50_000;
+const MOST_KEPT: u32 = 10_000;
 
-/// What a client may say of itself as it opens a session: with its icons some hundred KiB.
-const MOST_STATE_BYTES: usize = 1024 * 1024;
+/// What a client may say of itself as it opens a session: most take some hundred bytes.
+const MOST_STATE_BYTES: usize = 64 * 1024;
 
 /// What becomes of a request that names a session.
 #[derive(Debug)]
