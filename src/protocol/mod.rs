@@ -4,6 +4,7 @@ mod change;
 mod decode;
 mod ids;
 mod modes;
+mod place;
 pub mod rpc;
 mod tagged;
 mod untrusted;
@@ -12,6 +13,7 @@ mod words;
 
 pub use change::Change;
 pub use decode::{DecodeError, decode};
+pub(crate) use decode::{Fault, read};
 pub use ids::*;
 pub use modes::{InteractionMode, OptionValue, RuntimeMode};
 pub use untrusted::{Escaped, Untrusted, escape_json};

@@ -89,7 +89,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Fields<'de, A> {
             return self.rest.next_value_seed(seed);
         };
         decode::seed(seed, value)
-            .map_err(|(path, message)| A::Error::custom(located(&decode::join(&key, &path), &message)))
+            .map_err(|fault| A::Error::custom(located(&decode::join(&key, &fault.path), &fault.message)))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::machine::domain::{
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
 use crate::machine::session::{Subscription, empty_object};
-use crate::protocol::{CommandId, MessageId, RunId, ThreadId, v2};
+use crate::protocol::{CommandId, Fault, MessageId, RunId, ThreadId, v2};
 
 mod commands;
 mod items;
@@ -131,13 +131,8 @@ impl Dialect for Protocol2 {
 
 /// Reads JSON; the error says what was read and where in it.
 fn read<'a, T: Deserialize<'a>>(what: &str, text: &'a [u8]) -> Result<T, MachineError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(text);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        MachineError::Decode(format!(
-            "{what} cannot be read: at `{}`: {}",
-            error.path(),
-            error.inner()
-        ))
+    crate::protocol::read(text).map_err(|Fault { path, message }| {
+        MachineError::Decode(format!("{what} cannot be read: at `{path}`: {message}"))
     })
 }
 
