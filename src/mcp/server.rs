@@ -166,13 +166,16 @@ impl Server {
         loop {
             let gateway = match self.place() {
                 Place::Here(gateway) => gateway,
-                Place::There(_) => match forward(self.inner.place.subscribe(), route, &request, begun).await {
-                    Forwarded::Done(result) => return *result,
-                    Forwarded::Here(gateway) => {
-                        request.under_way = begun.elapsed();
-                        gateway
+                // Boxed, as rmcp moves the future of each call several times and this part of it is large and seldom needed.
+                Place::There(_) => {
+                    match Box::pin(forward(self.inner.place.subscribe(), route, &request, begun)).await {
+                        Forwarded::Done(result) => return *result,
+                        Forwarded::Here(gateway) => {
+                            request.under_way = begun.elapsed();
+                            gateway
+                        }
                     }
-                },
+                }
             };
             if let Some(result) = self.call_here(&gateway, route, &request).await {
                 return result;
@@ -272,6 +275,19 @@ mod tests {
     use super::*;
     use crate::fleet::Fleet;
     use crate::gateway::GatewaySettings;
+
+    fn size_of_call<'s, F>(
+        _: impl FnOnce(&'s Server, CallToolRequestParams, RequestContext<RoleServer>) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    /// rmcp moves it about ten times.
+    #[test]
+    fn the_future_of_a_call_is_small() {
+        let size = size_of_call(Server::call);
+        assert!(size <= 3 * 1024, "{size}");
+    }
 
     /// Deriving the schemas takes longer than many a call.
     #[test]

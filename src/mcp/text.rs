@@ -4,9 +4,11 @@
 //! layout costs a little more here than in JSON, so where the text would grow beyond its bound, its longest texts are shortened and say so.
 //! `tool` calls it for every result.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::gateway::ANSWER_CHARS;
 
@@ -16,27 +18,32 @@ const MOST_CUTS: usize = 64;
 /// What stands for what was cut takes at most so many characters.
 const MARK_CHARS: usize = 80;
 
-/// A JSON value that keeps the order of its keys.
+/// A JSON value that keeps the order of its keys. It is made for every answer: what the JSON has as it is, is not copied.
 #[derive(Debug)]
-enum Node {
-    Map(Vec<(String, Node)>),
-    List(Vec<Node>),
-    Text(String),
-    Word(String),
+enum Node<'j> {
+    Map(Vec<(Key<'j>, Node<'j>)>),
+    List(Vec<Node<'j>>),
+    Text(Cow<'j, str>),
+    Word(Cow<'static, str>),
 }
+
+/// The name of a field.
+#[derive(Debug, Deserialize)]
+struct Key<'j>(#[serde(borrow)] Cow<'j, str>);
 
 /// The whole text of a result: a line that sums it up, then the facts. It has at most as many characters as answers are cut to, or as the
 /// JSON itself where that is more.
 pub(super) fn told(summary: &str, json: &str) -> String {
     let bound = json.chars().count().max(ANSWER_CHARS);
     let summary_chars = summary.chars().count() + 1;
-    format!("{summary}\n{}", facts(json, bound.saturating_sub(summary_chars)))
+    let facts = facts(json, bound.saturating_sub(summary_chars));
+    [summary, &facts].join("\n")
 }
 
 /// The answer, rendered from its JSON, in at most `bound` characters.
 fn facts(json: &str, bound: usize) -> String {
     // Only what we serialised ourselves comes here; were it no JSON, it would still be the facts.
-    let Ok(mut node) = serde_json::from_str::<Node>(json) else {
+    let Ok(mut node) = serde_json::from_str::<Node<'_>>(json) else {
         return head(json, bound).to_owned();
     };
     let mut out = render(&node);
@@ -52,7 +59,7 @@ fn facts(json: &str, bound: usize) -> String {
     out
 }
 
-fn render(node: &Node) -> String {
+fn render(node: &Node<'_>) -> String {
     let mut out = String::new();
     if let Node::Map(entries) = node {
         write_entries(&mut out, entries, 0);
@@ -70,8 +77,8 @@ fn head(text: &str, chars: usize) -> &str {
     }
 }
 
-fn write_entries(out: &mut String, entries: &[(String, Node)], depth: usize) {
-    for (position, (key, node)) in entries.iter().enumerate() {
+fn write_entries(out: &mut String, entries: &[(Key<'_>, Node<'_>)], depth: usize) {
+    for (position, (Key(key), node)) in entries.iter().enumerate() {
         if position > 0 || depth == 0 {
             indent(out, depth);
         }
@@ -82,7 +89,7 @@ fn write_entries(out: &mut String, entries: &[(String, Node)], depth: usize) {
 }
 
 /// Writes what stands behind a key, its line's end included.
-fn write_value(out: &mut String, node: &Node, depth: usize) {
+fn write_value(out: &mut String, node: &Node<'_>, depth: usize) {
     match node {
         Node::Word(word) => {
             let _ = writeln!(out, " {word}");
@@ -133,7 +140,7 @@ fn indent(out: &mut String, depth: usize) {
     }
 }
 
-impl Node {
+impl<'j> Node<'j> {
     /// Takes so many characters, or as many as there are, from the end of the longest text; false if no text is long enough to be worth it.
     fn shorten_longest(&mut self, excess: usize) -> bool {
         let Some((chars, text)) = self.longest() else {
@@ -144,12 +151,13 @@ impl Node {
         }
         let kept = chars.saturating_sub(excess + MARK_CHARS).max(MARK_CHARS);
         let at = head(text, kept).len();
+        let text = text.to_mut();
         text.truncate(at);
         let _ = write!(text, "… ({} characters more in the structured content)", chars - kept);
         true
     }
 
-    fn longest(&mut self) -> Option<(usize, &mut String)> {
+    fn longest(&mut self) -> Option<(usize, &mut Cow<'j, str>)> {
         match self {
             Self::Text(text) => Some((text.chars().count(), text)),
             Self::Word(_) => None,
@@ -166,7 +174,8 @@ impl Node {
 
     fn word(&self) -> Option<&str> {
         match self {
-            Self::Text(word) | Self::Word(word) => Some(word),
+            Self::Text(text) => Some(text),
+            Self::Word(word) => Some(word),
             Self::Map(_) | Self::List(_) => None,
         }
     }
@@ -178,42 +187,46 @@ impl Node {
     }
 }
 
-impl<'de> Deserialize<'de> for Node {
+impl<'de> Deserialize<'de> for Node<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader;
 
         impl<'de> Visitor<'de> for Reader {
-            type Value = Node;
+            type Value = Node<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("JSON")
             }
 
-            fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+            fn visit_bool<E>(self, value: bool) -> Result<Node<'de>, E> {
                 Ok(Node::Word(if value { "yes" } else { "no" }.into()))
             }
 
-            fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-                Ok(Node::Word(value.to_string()))
+            fn visit_i64<E>(self, value: i64) -> Result<Node<'de>, E> {
+                Ok(Node::Word(value.to_string().into()))
             }
 
-            fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-                Ok(Node::Word(value.to_string()))
+            fn visit_u64<E>(self, value: u64) -> Result<Node<'de>, E> {
+                Ok(Node::Word(value.to_string().into()))
             }
 
-            fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-                Ok(Node::Word(value.to_string()))
+            fn visit_f64<E>(self, value: f64) -> Result<Node<'de>, E> {
+                Ok(Node::Word(value.to_string().into()))
             }
 
-            fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-                Ok(Node::Text(value.to_owned()))
+            fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Node<'de>, E> {
+                Ok(Node::Text(value.into()))
             }
 
-            fn visit_unit<E>(self) -> Result<Node, E> {
+            fn visit_str<E>(self, value: &str) -> Result<Node<'de>, E> {
+                Ok(Node::Text(value.to_owned().into()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Node<'de>, E> {
                 Ok(Node::Word("none".into()))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node<'de>, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = seq.next_element()? {
                     items.push(item);
@@ -221,7 +234,7 @@ impl<'de> Deserialize<'de> for Node {
                 Ok(Node::List(items))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);

@@ -184,8 +184,8 @@ async fn answer<T: Tool>(
         None => caller::caller(parts, request.stdio_origin, delivery)?,
     };
     caller.under_way = caller.under_way.saturating_add(request.under_way);
-    let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
-    let args = serde_path_to_error::deserialize(arguments)
+    let none = JsonObject::new();
+    let args = serde_path_to_error::deserialize(request.arguments.as_ref().unwrap_or(&none))
         .map_err(|error| errors::wrong_arguments(T::NAME, request.schema, &error))?;
     let token = request.context.meta.get_progress_token();
     let call = Call {

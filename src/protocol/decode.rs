@@ -97,7 +97,7 @@ fn fault(text: &[u8], error: &serde_json::Error) -> Fault {
     }
 }
 
-/// How serde_json ends the message of an error.
+/// How `serde_json` ends the message of an error.
 fn place_of(error: &serde_json::Error) -> String {
     match error.line() {
         0 => String::new(),

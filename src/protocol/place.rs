@@ -1,4 +1,4 @@
-//! Where in a JSON text a reading failed: the path of the place that serde_json names by line and column.
+//! Where in a JSON text a reading failed: the path of the place that `serde_json` names by line and column.
 //!
 //! Following the path while reading would make each of T3's types a second time, wrapped, and every read slower; a text that cannot be read is
 //! rare, so its path is looked up afterwards. It never judges the text: what follows the place is not looked at. `decode` calls it.
@@ -17,7 +17,7 @@ pub(super) enum Blame {
 }
 
 impl Blame {
-    /// By serde's and serde_json's words; `is_syntax` if the text is no JSON.
+    /// By serde's and `serde_json`'s words; `is_syntax` if the text is no JSON.
     pub(super) fn of(message: &str, is_syntax: bool) -> Self {
         let begins = |words: &[&str]| words.iter().any(|word| message.starts_with(word));
         let around = if is_syntax {
@@ -70,7 +70,7 @@ enum Last<'t> {
 }
 
 /// The path of what an error is about, like `snapshot.threads[2].status`; `.` is the whole. `column` counts the bytes of the line that were
-/// read, as serde_json does.
+/// read, as `serde_json` does.
 pub(super) fn path_at(text: &[u8], line: usize, column: usize, blame: Blame) -> String {
     let mut scan = Scan {
         rest: text.get(..index(text, line, column)).unwrap_or(text),
