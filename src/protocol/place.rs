@@ -177,7 +177,11 @@ impl<'t> Scan<'t> {
                     path.push_str(&unescaped(key));
                 }
                 Open::Object(None) => {}
-                Open::List(position) => path.push_str(&format!("[{position}]")),
+                Open::List(position) => {
+                    path.push('[');
+                    path.push_str(&position.to_string());
+                    path.push(']');
+                }
             }
         }
         if path.is_empty() { WHOLE.to_owned() } else { path }
