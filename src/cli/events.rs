@@ -1,6 +1,7 @@
 //! `events`: what happened, what became of its delivery, and whether the hook takes a sample.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Subcommand;
 use http::Method;
@@ -15,9 +16,12 @@ use crate::config::state::StateDir;
 use crate::config::{Config, WorkingDirectory};
 use crate::delivery::{HookSettings, send_sample};
 use crate::gateway::{EventEntry, EventList, RetryOutcome, event_entry, list_events, retry_event};
-use crate::mcp::Owner;
+use crate::mcp::{Owner, Unanswered};
 use crate::protocol::Untrusted;
 use crate::store::{DeliveryState, LEDGER_FILE, Ownership, Store};
+
+/// After how long another process has taken the place of one that ended.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How many events a list shows where nothing is said.
 const LISTED: u32 = 20;
@@ -181,10 +185,13 @@ impl Outbox {
 }
 
 async fn ask<T: DeserializeOwned>(owner: &Owner, method: Method, path: &str) -> Result<T, Failure> {
-    owner
-        .ask(method, path)
-        .await
-        .map_err(|error| role::did_not_answer(&error))
+    let mut asked = owner.ask(method.clone(), path).await;
+    if let Err(Unanswered::Broken(_) | Unanswered::Nobody(_)) = asked {
+        // The owner ends just now: the next one is there in a moment, and to ask it again does no harm.
+        tokio::time::sleep(AGAIN_AFTER).await;
+        asked = owner.ask(method, path).await;
+    }
+    asked.map_err(|error| role::did_not_answer(&error))
 }
 
 /// An id as it stands in a path: what none is made of is in none.

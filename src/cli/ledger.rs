@@ -109,6 +109,8 @@ pub(super) async fn open_at(
             "calls had no answer when the gateway ended last; equal ones find them"
         );
     }
+    // Nobody else delivers: what the process before this one had begun need not wait for its lease.
+    store.release_claims().await.map_err(Failure::said)?;
     if let Some(file) = state.named_by() {
         let machines: Vec<&str> = fleet.members().iter().map(|member| member.name()).collect();
         watch::import(&store, file, &machines).await;

@@ -94,10 +94,12 @@ impl Gateway {
         };
         let mut changes = store.changes();
         changes.mark_unchanged();
-        let mut gathered = match args.cursor.as_deref().map(|cursor| position(&store, cursor)) {
+        let mut gathered = match &args.cursor {
             None => query.newest(false).await?,
-            Some(None) => query.newest(true).await?,
-            Some(Some(after)) => query.after(after).await?,
+            Some(cursor) => match position(&store, cursor).await.map_err(|error| not_read(&error))? {
+                None => query.newest(true).await?,
+                Some(after) => query.after(after).await?,
+            },
         };
         if gathered.events.is_empty() && !wait.is_zero() {
             let waited = async {
@@ -310,10 +312,17 @@ fn shows_title(member: &Arc<Member>, limits: &Limits, title: &str) -> bool {
 }
 
 /// The number that the cursor stands for; none where it is not of this ledger.
-fn position(store: &Store, cursor: &str) -> Option<u64> {
-    let (ledger, number) = cursor.rsplit_once(OF)?;
-    let number: u64 = number.parse().ok()?;
-    (ledger == store.identity() && number <= store.newest()).then_some(number)
+async fn position(store: &Store, cursor: &str) -> Result<Option<u64>, StoreError> {
+    let number = cursor
+        .rsplit_once(OF)
+        .filter(|(ledger, _)| *ledger == store.identity())
+        .and_then(|(_, number)| number.parse().ok());
+    match number {
+        // A page may have shown what the writer has only just committed.
+        Some(number) if number > store.newest() => Ok((number <= store.newest_to_read().await?).then_some(number)),
+        Some(number) => Ok(Some(number)),
+        None => Ok(None),
+    }
 }
 
 /// The event, if there is room for it. The first one is always given, shortened if it must be.

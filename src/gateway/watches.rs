@@ -108,8 +108,11 @@ impl Gateway {
             },
             done,
         };
-        ledger.tracking.wish(wish).await;
-        match tokio::time::timeout(SWITCHED_WITHIN, on_disk).await {
+        let switched = async {
+            ledger.tracking.wish(wish).await;
+            on_disk.await
+        };
+        match tokio::time::timeout(SWITCHED_WITHIN, switched).await {
             Ok(Ok(Ok(()))) => Ok(one(found, ledger.watched_thread(found).await?.as_ref())),
             Ok(Ok(Err(error))) => Err(ToolError::new(
                 ErrorCode::Internal,
@@ -200,8 +203,13 @@ impl Ledger {
     /// Every thread that is watched.
     async fn watched(&self) -> Result<Vec<WatchedThread>, ToolError> {
         let (to, answer) = oneshot::channel();
-        self.tracking.wish(Wish::List { to }).await;
-        answer.await.map_err(|_| nobody_watches())
+        let asked = async {
+            self.tracking.wish(Wish::List { to }).await;
+            answer.await
+        };
+        let listed = tokio::time::timeout(SWITCHED_WITHIN, asked).await;
+        let listed = listed.map_err(|_| not_told_yet())?;
+        listed.map_err(|_| nobody_watches())
     }
 
     async fn watched_thread(&self, found: &Found) -> Result<Option<WatchedThread>, ToolError> {
@@ -255,6 +263,14 @@ fn one(found: &Found, watched: Option<&WatchedThread>) -> WatchAnswer {
 
 fn is_at_work(row: &ThreadRow) -> bool {
     !row.deleted && (row.active_run.is_some() || row.pending.is_some())
+}
+
+fn not_told_yet() -> ToolError {
+    ToolError::new(
+        ErrorCode::Internal,
+        "What is watched could not be told: something holds up the gateway's ledger, such as a full disk.",
+    )
+    .hint("Tell the operator; the gateway's log says what. Then call again.")
 }
 
 fn nobody_watches() -> ToolError {

@@ -25,6 +25,9 @@ const SHOWS_WITHIN: Duration = Duration::from_millis(250);
 /// How long a client that tells whether it read an answer may take to do so.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long a connection is kept at a stop for the sign that its answer was read.
+const HEARD_OUT_WITHIN: Duration = Duration::from_secs(1);
+
 /// What was seen of a connection.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -81,6 +84,14 @@ impl Line {
         }
     }
 
+    /// Waits until nobody waits any more to learn whether an answer was read, but not for ever.
+    pub(super) async fn heard_out(&self) {
+        let mut seen = self.seen.subscribe();
+        let quiet = async { while self.watching.load(Ordering::Acquire) > 0 && seen.changed().await.is_ok() {} };
+        // At the end of the wait the sign counts as missing.
+        let _ = timeout(HEARD_OUT_WITHIN, quiet).await;
+    }
+
     fn handle_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
@@ -134,6 +145,7 @@ impl Drop for Watching {
     fn drop(&mut self) {
         if self.line.watching.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.line.left().take();
+            self.line.seen.send_modify(|_| ());
         }
     }
 }

@@ -103,6 +103,7 @@ impl Accepting {
 
     fn open(&self, stream: Wire, ends: Connection, place: OwnedSemaphorePermit) {
         let line = Line::new();
+        let told_by = Arc::clone(&line);
         let mut builder = http1::Builder::new();
         builder
             .timer(HeadClock {
@@ -119,13 +120,19 @@ impl Accepting {
             request.extensions_mut().insert(Arc::clone(&line));
             router.call(request)
         });
-        let (stop, end) = (self.stop.clone(), self.end.clone());
+        let (stop, end, heard) = (self.stop.clone(), self.end.clone(), Arc::clone(&told_by));
         self.open.spawn(async move {
             let mut serving = std::pin::pin!(builder.serve_connection(io, service));
             let ended = tokio::select! {
                 ended = serving.as_mut() => ended,
                 () = end.cancelled() => return,
                 () = stop.cancelled() => {
+                    // A client that tells whether it read its answer does so over this connection.
+                    tokio::select! {
+                        _ = serving.as_mut() => return,
+                        () = heard.heard_out() => {}
+                        () = end.cancelled() => return,
+                    }
                     serving.as_mut().graceful_shutdown();
                     tokio::select! {
                         ended = serving => ended,

@@ -22,6 +22,9 @@ use crate::protocol::{EnvironmentId, ProviderInstanceId, ThreadId, Untrusted};
 /// How long the providers and their models are kept.
 const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
 
+/// What came of asking for the providers.
+type Asked = Result<Arc<Vec<Provider>>, MachineError>;
+
 /// A connection that stands.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -34,7 +37,7 @@ pub(super) struct Link {
     bounded: AtomicBool,
     /// What the reads of each thread showed.
     parts: StdMutex<HashMap<ThreadId, Parts>>,
-    providers: Mutex<Option<(Instant, Arc<Vec<Provider>>)>>,
+    providers: Mutex<Option<(Instant, Asked)>>,
 }
 
 impl Link {
@@ -115,13 +118,16 @@ impl Link {
 
     /// The providers and their models, at most a minute old.
     pub(super) async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
+        let wanted = Instant::now();
         let mut kept = self.providers.lock().await;
         match &*kept {
-            Some((at, providers)) if at.elapsed() < PROVIDERS_KEPT => Ok(providers.clone()),
+            Some((at, Ok(providers))) if at.elapsed() < PROVIDERS_KEPT => Ok(providers.clone()),
+            // Who waited for this answer does not wait for another one: a silent machine would be asked by one call after the other.
+            Some((at, Err(error))) if *at >= wanted => Err(error.clone()),
             Some(_) | None => {
-                let providers = self.ask_providers().await?;
-                *kept = Some((Instant::now(), providers.clone()));
-                Ok(providers)
+                let asked = self.ask_providers().await;
+                *kept = Some((Instant::now(), asked.clone()));
+                asked
             }
         }
     }
@@ -140,7 +146,7 @@ impl Link {
     /// The providers and their models as they are now.
     pub(super) async fn providers_anew(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         let fresh = self.ask_providers().await?;
-        *self.providers.lock().await = Some((Instant::now(), fresh.clone()));
+        *self.providers.lock().await = Some((Instant::now(), Ok(fresh.clone())));
         Ok(fresh)
     }
 

@@ -124,6 +124,19 @@ impl Store {
         next_due(&mut reader, now).await.map_err(|fault| self.told(fault))
     }
 
+    /// Frees what was claimed by a process that is gone. For the owner, before it claims anything; gives their number.
+    pub async fn release_claims(&self) -> Result<u64, StoreError> {
+        self.write(|connection| {
+            Box::pin(async move {
+                let done = sqlx::query("UPDATE deliveries SET leased_until = NULL WHERE leased_until IS NOT NULL")
+                    .execute(connection)
+                    .await?;
+                Ok(done.rows_affected())
+            })
+        })
+        .await
+    }
+
     /// Has an event sent again that is dead, or at once that waits for its next attempt.
     pub async fn retry_event(&self, id: &str, now: Timestamp) -> Result<Resend, StoreError> {
         let id = id.to_owned();

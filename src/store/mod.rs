@@ -99,6 +99,12 @@ impl Store {
         *self.changes.borrow()
     }
 
+    /// The same as a reader sees it, who may be ahead of [`Store::newest`] by a commit.
+    pub async fn newest_to_read(&self) -> Result<u64, StoreError> {
+        let mut reader = self.reader().await?;
+        events::newest(&mut reader).await.map_err(|fault| self.told(fault))
+    }
+
     /// Moves when events were committed or something became due by hand; its value is the newest event's number.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()

@@ -10,8 +10,9 @@ use crate::machine::{RuntimeMode, Thread};
 use crate::protocol::{EnvironmentId, MessageId, ProjectId, RunId};
 use crate::store::{NewEvent, Tracked};
 
-/// How long a message whose sender is gone may be on its way.
-const NEVER_SENT_AFTER: SignedDuration = SignedDuration::from_secs(15);
+/// How long a message whose sender is gone may be on its way: the kernel of a dead process goes on sending what it had taken for some 100 s,
+/// and a network that comes back may deliver it then.
+const NEVER_SENT_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
 /// A thread that is followed.
 #[derive(Debug)]
