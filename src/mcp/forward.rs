@@ -100,56 +100,40 @@ struct Driver<'a> {
 
 impl Driver<'_> {
     async fn drive(&self, place: &mut watch::Receiver<Place>) -> Forwarded {
-        let mut alone_since = Instant::now();
-        let mut in_haste = false;
-        let mut broken = 0;
+        let mut so_far = SoFar {
+            alone_since: Instant::now(),
+            in_haste: false,
+            broken: 0,
+        };
         loop {
             let owner = match &*place.borrow_and_update() {
                 Place::Here(gateway) => return Forwarded::Here(Arc::clone(gateway)),
                 Place::There(owner) => Arc::clone(owner),
             };
-            in_haste |= owner.stop().is_cancelled();
+            so_far.in_haste |= owner.stop().is_cancelled();
             let answered = tokio::select! {
                 biased;
-                answered = self.ask(&owner, in_haste) => answered,
+                answered = self.ask(&owner, so_far.in_haste) => answered,
                 // Whoever reads is not heard; what changes something goes on at the owner's.
                 () = self.gone() => return failed(&errors::unheard(self.name())),
                 // Told to stop, this process answers its waits first: it asks once more how things stand.
-                () = owner.stop().cancelled(), if !in_haste && self.route.effect == Effect::Reads => continue,
+                () = owner.stop().cancelled(), if !so_far.in_haste && self.route.effect == Effect::Reads => continue,
             };
-            let error = match answered {
-                Ok((result, _)) if is_moved(&result) => {
-                    alone_since = Instant::now();
-                    None
-                }
+            match answered {
+                Ok((result, _)) if is_moved(&result) => so_far.alone_since = Instant::now(),
                 Ok((result, unheard)) => {
                     self.tell(&owner, unheard);
                     return Forwarded::Done(Box::new(result));
                 }
-                Err(error) => Some(error),
-            };
-            if let Some(error) = error {
-                tracing::debug!(tool = self.name(), %error, "the owner of the state directory did not answer");
-                match &error {
-                    Unanswered::Nobody(_) => {}
-                    Unanswered::Refused(_) => return failed(&not_answered(self.name(), &error)),
-                    Unanswered::Broken(_) | Unanswered::Silent => {
-                        broken += 1;
-                        alone_since = Instant::now();
+                Err(error) => {
+                    tracing::debug!(tool = self.name(), %error, "the owner of the state directory did not answer");
+                    match so_far.handle_unanswered(&error, self.route.again, Instant::now()) {
+                        Next::Again => {}
+                        Next::GivesUp if self.route.effect == Effect::Changes && so_far.broken > 0 => {
+                            return failed(&unknown(self.name(), &error));
+                        }
+                        Next::GivesUp => return failed(&not_answered(self.name(), &error)),
                     }
-                }
-                let may_go_on = match &error {
-                    Unanswered::Silent => false,
-                    Unanswered::Nobody(_) | Unanswered::Broken(_) | Unanswered::Refused(_) => {
-                        !in_haste && alone_since.elapsed() < PATIENCE && broken < MOST_BROKEN
-                    }
-                };
-                let again = broken == 0 || self.route.again == Again::Freely;
-                if !may_go_on || !again {
-                    return failed(&match self.route.effect {
-                        Effect::Changes if broken > 0 => unknown(self.name(), &error),
-                        Effect::Changes | Effect::Reads => not_answered(self.name(), &error),
-                    });
                 }
             }
             tokio::select! {
@@ -218,6 +202,45 @@ impl Driver<'_> {
     }
 }
 
+/// What a call has met on its way.
+struct SoFar {
+    /// Since when no owner has been there.
+    alone_since: Instant,
+    /// This process is told to stop.
+    in_haste: bool,
+    /// How many owners were lost after the call was sent: it may have been done.
+    broken: u32,
+}
+
+/// What becomes of a call without an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Next {
+    Again,
+    GivesUp,
+}
+
+impl SoFar {
+    fn handle_unanswered(&mut self, error: &Unanswered, again: Again, now: Instant) -> Next {
+        let may_come = match error {
+            Unanswered::Refused(_) => false,
+            Unanswered::Nobody(_) => true,
+            Unanswered::Broken(_) | Unanswered::Silent => {
+                self.broken += 1;
+                self.alone_since = now;
+                // One that says nothing is still there: nobody takes its place.
+                !matches!(error, Unanswered::Silent)
+            }
+        };
+        let in_time = !self.in_haste && now.duration_since(self.alone_since) < PATIENCE && self.broken < MOST_BROKEN;
+        let may_repeat = self.broken == 0 || again == Again::Freely;
+        if may_come && in_time && may_repeat {
+            Next::Again
+        } else {
+            Next::GivesUp
+        }
+    }
+}
+
 fn failed(error: &ToolError) -> Forwarded {
     Forwarded::Done(Box::new(errors::failed(error)))
 }
@@ -240,4 +263,71 @@ fn not_answered(tool: &str, error: &Unanswered) -> ToolError {
         format!("{tool} was not answered by the process that keeps the gateway's ledger ({error})."),
     )
     .hint("Tell the operator: that process, or its socket in the state directory, does not work. Then call again.")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    fn so_far() -> SoFar {
+        SoFar {
+            alone_since: Instant::now(),
+            in_haste: false,
+            broken: 0,
+        }
+    }
+
+    fn nobody() -> Unanswered {
+        Unanswered::Nobody(io::ErrorKind::ConnectionRefused.into())
+    }
+
+    fn broken() -> Unanswered {
+        Unanswered::Broken("reset".to_owned())
+    }
+
+    #[test]
+    fn what_was_not_sent_is_sent_again_until_patience_ends() {
+        let mut so_far = so_far();
+        let begun = so_far.alone_since;
+        assert_eq!(so_far.handle_unanswered(&nobody(), Again::Never, begun), Next::Again);
+        let late = begun + PATIENCE;
+        assert_eq!(so_far.handle_unanswered(&nobody(), Again::Freely, late), Next::GivesUp);
+        assert_eq!(so_far.broken, 0, "it was not done");
+    }
+
+    #[test]
+    fn what_may_have_been_done_is_repeated_only_where_that_does_no_harm_and_not_for_ever() {
+        let now = Instant::now();
+        assert_eq!(so_far().handle_unanswered(&broken(), Again::Never, now), Next::GivesUp);
+        let mut so_far = so_far();
+        for _ in 1..MOST_BROKEN {
+            assert_eq!(so_far.handle_unanswered(&broken(), Again::Freely, now), Next::Again);
+        }
+        assert_eq!(so_far.handle_unanswered(&broken(), Again::Freely, now), Next::GivesUp);
+    }
+
+    #[test]
+    fn a_refusal_after_a_loss_does_not_undo_that_it_may_have_been_done() {
+        let (mut so_far, now) = (so_far(), Instant::now());
+        so_far.handle_unanswered(&broken(), Again::Freely, now);
+        let refused = Unanswered::Refused("no".to_owned());
+        assert_eq!(so_far.handle_unanswered(&refused, Again::Freely, now), Next::GivesUp);
+        assert_eq!(so_far.broken, 1);
+    }
+
+    #[test]
+    fn who_is_silent_or_in_haste_is_not_waited_for() {
+        let now = Instant::now();
+        assert_eq!(
+            so_far().handle_unanswered(&Unanswered::Silent, Again::Freely, now),
+            Next::GivesUp
+        );
+        let mut in_haste = SoFar {
+            in_haste: true,
+            ..so_far()
+        };
+        assert_eq!(in_haste.handle_unanswered(&nobody(), Again::Freely, now), Next::GivesUp);
+    }
 }
