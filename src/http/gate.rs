@@ -67,24 +67,26 @@ where
     {
         return unavailable(&failed);
     }
-    see_through(turn, next(request)).await
+    match turn {
+        None => next(request).await,
+        Some(turn) => wake(turn, next(request)).await,
+    }
 }
 
-/// Lets a session take a request whole: were that dropped half way with a client that hangs up, the session would stay half awake, or its
-/// worker end under the requests of others.
-async fn see_through(turn: Option<Turn>, answer: impl Future<Output = Response> + Send + 'static) -> Response {
-    let answering = tokio::spawn(async move {
+/// Sees a session's waking through: were it dropped with a client that hangs up, the session would stay half awake.
+async fn wake(turn: Turn, answer: impl Future<Output = Response> + Send + 'static) -> Response {
+    let waking = tokio::spawn(async move {
         let response = answer.await;
         drop(turn);
         response
     });
-    answering.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a session could not take a request");
+    waking.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a session could not be woken");
         refusal(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "The session could not take the request.",
-            Some("Send it again."),
+            "The session could not be woken.",
+            Some("Send the request again."),
         )
     })
 }

@@ -345,7 +345,16 @@ impl SessionManager for Sessions {
             self.shared.done(uuid_of(id), request);
             self.shared.events.cancelled(id, request, Instant::now());
         }
-        self.workers.accept_message(id, message).await
+        let initialized = matches!(
+            &message,
+            JsonRpcMessage::Notification(notification)
+                if matches!(notification.notification, ClientNotification::InitializedNotification(_))
+        );
+        self.workers.accept_message(id, message).await?;
+        if initialized {
+            self.shared.registry().handle_initialized(uuid_of(id));
+        }
+        Ok(())
     }
 
     async fn create_standalone_stream(

@@ -76,6 +76,8 @@ pub(super) struct Unkept {
 enum Awake {
     /// It has one.
     Yes,
+    /// It has one that is told again what the client opened the session with: another request before the end of that would end it.
+    Waking,
     /// Its worker was told to end and has not ended yet.
     Closing,
     /// It has none, and wakes with its next request.
@@ -175,14 +177,23 @@ impl Registry {
         }
     }
 
-    /// A client opened the session, or it woke.
+    /// A client opened the session, or it begins to wake.
     pub(super) fn handle_opened(&mut self, id: Uuid, owner: String, now: Instant) {
         if let Some(entry) = self.sessions.get_mut(&id) {
-            entry.awake = Awake::Yes;
+            entry.awake = Awake::Waking;
             entry.seen = now;
             return;
         }
         self.insert(id, Entry::new(owner, now));
+    }
+
+    /// The session's worker was told everything that its client opened it with.
+    pub(super) fn handle_initialized(&mut self, id: Uuid) {
+        if let Some(entry) = self.sessions.get_mut(&id)
+            && entry.awake == Awake::Waking
+        {
+            entry.awake = Awake::Yes;
+        }
     }
 
     /// The disk has the session: it sleeps there. One that is known already is left as it is.
@@ -402,6 +413,19 @@ mod tests {
         registry.handle_found(other, "bob".into(), state(), now);
         assert!(!registry.is_awake(other) && !registry.handle_request(other, "alice", now));
         assert!(registry.opened_with(other).is_some() && registry.unkept(other).is_none());
+    }
+
+    #[test]
+    fn a_session_that_wakes_takes_no_other_request_before_it_was_told_everything() {
+        let now = Instant::now();
+        let (mut registry, id) = opened(now);
+        registry.handle_stored(id, state());
+        registry.handle_ended(id);
+        registry.handle_opened(id, "alice".into(), now);
+        assert!(!registry.is_awake(id));
+        assert_eq!(registry.awake(), 1, "it has a worker");
+        registry.handle_initialized(id);
+        assert!(registry.is_awake(id));
     }
 
     #[test]
