@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use http::Method;
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -15,10 +16,10 @@ use super::{Failure, logging, output, runtime};
 use crate::config::state::StateDir;
 use crate::config::{Config, WorkingDirectory};
 use crate::delivery::{HookSettings, send_sample};
-use crate::gateway::{EventEntry, EventList, RetryOutcome, event_entry, list_events, retry_event};
+use crate::gateway::{EventEntry, EventList, event_entry, list_events};
 use crate::mcp::{Owner, Unanswered};
 use crate::protocol::Untrusted;
-use crate::store::{DeliveryState, LEDGER_FILE, Ownership, Store};
+use crate::store::{DeliveryState, LEDGER_FILE, Ownership, Resend, Store};
 
 /// After how long another process has taken the place of one that ended.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -169,10 +170,10 @@ impl Outbox {
         }
     }
 
-    async fn retry(&self, id: &str) -> Result<RetryOutcome, Failure> {
+    async fn retry(&self, id: &str) -> Result<Resend, Failure> {
         match self {
             Self::Owner(owner) => ask(owner, Method::POST, &format!("/events/{}/retry", segment(id)?)).await,
-            Self::Ledger { store, .. } => retry_event(store, id).await.map_err(Failure::said),
+            Self::Ledger { store, .. } => store.retry_event(id, Timestamp::now()).await.map_err(Failure::said),
         }
     }
 
@@ -240,21 +241,21 @@ async fn show(outbox: &Outbox, id: &str, json: bool) -> Result<(), Failure> {
 async fn retry(outbox: &Outbox, id: &str, json: bool) -> Result<(), Failure> {
     let outcome = outbox.retry(id).await?;
     let said = match outcome {
-        RetryOutcome::Queued => match outbox {
+        Resend::Queued => match outbox {
             Outbox::Owner(_) => "It is due now, and sent at once.",
             Outbox::Ledger { .. } => "It is due now: it is sent when `t3code-mcp serve` runs again.",
         },
-        RetryOutcome::Behind => "It is due, and waits for an earlier event of its thread.",
-        RetryOutcome::InFlight => "It is being sent just now.",
-        RetryOutcome::Delivered => {
+        Resend::Behind => "It is due, and waits for an earlier event of its thread.",
+        Resend::InFlight => "It is being sent just now.",
+        Resend::Delivered => {
             return Err(Failure::said(format_args!("{id} was delivered: it is not sent twice")));
         }
-        RetryOutcome::NotForDelivery => {
+        Resend::NotForDelivery => {
             return Err(Failure::said(format_args!(
                 "{id} was made before a hook was configured: it is not to be delivered. `events show` shows it"
             )));
         }
-        RetryOutcome::Unknown => return Err(unknown(id)),
+        Resend::Unknown => return Err(unknown(id)),
     };
     if json {
         output::json(&json!({ "id": id, "outcome": outcome }))

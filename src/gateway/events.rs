@@ -379,7 +379,7 @@ fn written(body: &Value) -> usize {
     body.to_string().chars().count() + 1
 }
 
-fn not_read(error: &StoreError) -> ToolError {
+pub(super) fn not_read(error: &StoreError) -> ToolError {
     ToolError::new(ErrorCode::Internal, format!("The events could not be read. {error}")).hint("Tell the operator.")
 }
 

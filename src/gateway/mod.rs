@@ -67,7 +67,7 @@ pub use interrupt::{InterruptAnswer, InterruptArgs};
 pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
 pub use origin::{ORIGIN_BYTES, is_origin};
-pub use outbox::{DeliveryEntry, EventEntry, EventList, RetryOutcome, event_entry, list_events, retry_event};
+pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use thread::ThreadArgs;

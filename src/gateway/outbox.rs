@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::gateway::events::not_read;
 use crate::gateway::text::quoted;
 use crate::gateway::{ErrorCode, Gateway, ToolError};
 use crate::store::{DeliveryState, ListFilter, Listed, Resend, Store, StoreError};
@@ -44,24 +45,6 @@ pub struct DeliveryEntry {
     pub last_error: Option<String>,
 }
 
-/// What came of the wish to send an event again.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RetryOutcome {
-    /// It is due now.
-    Queued,
-    /// It is due, and waits for an earlier event of its thread.
-    Behind,
-    /// It is being sent just now.
-    InFlight,
-    /// It was delivered.
-    Delivered,
-    /// It was never meant to be delivered.
-    NotForDelivery,
-    /// There is no such event.
-    Unknown,
-}
-
 /// The newest events, of those whose delivery stands so.
 pub async fn list_events(store: &Store, state: Option<DeliveryState>, limit: u32) -> Result<EventList, StoreError> {
     let listed = store.deliveries(ListFilter { state, before: None }, limit).await?;
@@ -73,18 +56,6 @@ pub async fn list_events(store: &Store, state: Option<DeliveryState>, limit: u32
 /// One event.
 pub async fn event_entry(store: &Store, id: &str) -> Result<Option<EventEntry>, StoreError> {
     Ok(store.delivery(id).await?.map(entry))
-}
-
-/// Makes an event due again.
-pub async fn retry_event(store: &Store, id: &str) -> Result<RetryOutcome, StoreError> {
-    Ok(match store.retry_event(id, Timestamp::now()).await? {
-        Resend::Queued => RetryOutcome::Queued,
-        Resend::Behind => RetryOutcome::Behind,
-        Resend::InFlight => RetryOutcome::InFlight,
-        Resend::Delivered => RetryOutcome::Delivered,
-        Resend::NotForDelivery => RetryOutcome::NotForDelivery,
-        Resend::Unknown => RetryOutcome::Unknown,
-    })
 }
 
 /// The same for another process of the gateway, which asks the one that keeps the ledger.
@@ -101,26 +72,21 @@ impl Gateway {
         };
         list_events(&self.ledger()?.store, state, limit)
             .await
-            .map_err(|error| unread(&error))
+            .map_err(|error| not_read(&error))
     }
 
     /// One event and its delivery.
     pub async fn outbox_entry(&self, id: &str) -> Result<Option<EventEntry>, ToolError> {
         event_entry(&self.ledger()?.store, id)
             .await
-            .map_err(|error| unread(&error))
+            .map_err(|error| not_read(&error))
     }
 
     /// Makes an event due again.
-    pub async fn outbox_retry(&self, id: &str) -> Result<RetryOutcome, ToolError> {
-        retry_event(&self.ledger()?.store, id)
-            .await
-            .map_err(|error| unread(&error))
+    pub async fn outbox_retry(&self, id: &str) -> Result<Resend, ToolError> {
+        let resend = self.ledger()?.store.retry_event(id, Timestamp::now()).await;
+        resend.map_err(|error| ToolError::new(ErrorCode::Internal, error.to_string()))
     }
-}
-
-fn unread(error: &StoreError) -> ToolError {
-    ToolError::new(ErrorCode::Internal, error.to_string())
 }
 
 fn entry(listed: Listed) -> EventEntry {

@@ -4,6 +4,7 @@
 //! (`blocked`), moved on with each record, so that a claim never walks through those that have to wait. Used by `delivery` alone.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::protocol::{ProjectId, ThreadId};
@@ -75,8 +76,9 @@ pub enum AttemptOutcome {
     Dead,
 }
 
-/// What came of the wish to send an event again.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What came of the wish to send an event again. Processes of the gateway tell it each other.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Resend {
     /// It is due now.
     Queued,
