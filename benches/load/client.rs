@@ -137,6 +137,12 @@ impl Durations {
         u32::try_from(self.0.len()).map_or(f64::NAN, f64::from) / span.as_secs_f64()
     }
 
+    /// Prints their row of the table.
+    pub(crate) fn print(&mut self, what: &str) {
+        let (p50, p99) = (self.percentile(50), self.percentile(99));
+        println!("| {what} | p50 {p50:.1} ms, p99 {p99:.1} ms |");
+    }
+
     /// The duration that `percent` of the calls did not exceed, in milliseconds.
     pub(crate) fn percentile(&mut self, percent: usize) -> f64 {
         self.0.sort_unstable();

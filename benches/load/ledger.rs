@@ -31,11 +31,7 @@ pub(crate) fn fsync() -> anyhow::Result<()> {
         file.sync_data()?;
         durations.add(begun.elapsed());
     }
-    println!(
-        "| an fsync on this disk | p50 {:.1} ms, p99 {:.1} ms |",
-        durations.percentile(50),
-        durations.percentile(99)
-    );
+    durations.print("an fsync on this disk");
     Ok(())
 }
 
