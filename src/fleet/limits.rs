@@ -61,6 +61,12 @@ impl Limits {
         self.projects.iter().chain(within).all(matches)
     }
 
+    /// The patterns that the client is shown of a machine whose own are `machine`: the narrowest that it was given.
+    pub fn shown<'a>(&'a self, name: &str, machine: &'a Patterns) -> &'a Patterns {
+        let within = self.on(name).map(|within| &within.projects);
+        self.projects.as_ref().or(within).unwrap_or(machine)
+    }
+
     /// The ceiling that the limits set on a machine.
     pub fn ceiling(&self, machine: &str) -> RuntimeMode {
         let within = self.on(machine).and_then(|within| within.max_runtime_mode);
@@ -110,6 +116,14 @@ mod tests {
         assert!(!passes("a"));
         assert!(!passes("z"));
         assert_eq!(limits.ceiling("mac"), RuntimeMode::ApprovalRequired);
+    }
+
+    #[test]
+    fn the_patterns_of_another_process_are_not_shown_to_a_narrower_one() {
+        let machines = Patterns::new(["secret-*"]).unwrap();
+        let shown = within("mac", "a*", None).shown("mac", &machines).as_written().to_vec();
+        assert_eq!(shown, ["a*"]);
+        assert_eq!(Limits::default().shown("mac", &machines).as_written(), ["secret-*"]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Gateway {
 
 fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
     let status = member.machine.status();
-    let patterns = caller.limits.projects.as_ref().unwrap_or(&member.rules.projects);
+    let patterns = caller.limits.shown(member.name(), &member.rules.projects);
     let error = status.error.as_ref().filter(|_| !status.online);
     MachineView {
         name: member.name().to_owned(),
