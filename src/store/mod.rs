@@ -18,6 +18,7 @@ mod receipts;
 mod sessions;
 mod taken_over;
 mod tracked;
+mod tracked_rows;
 mod writer;
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Roster {
                 ..Entry::new(tracker)
             };
             entry.set_orphaned(&receipt.message, orphaned);
-            self.threads.insert(id.clone(), entry);
+            self.threads.insert(id.clone(), Box::new(entry));
         } else {
             let begin = self.beginning.entry(id.clone()).or_default();
             begin.environment = environment;
