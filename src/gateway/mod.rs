@@ -33,7 +33,7 @@ mod reading;
 mod receipts;
 mod running;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod standing;
 mod text;
 mod thread;

@@ -3,6 +3,8 @@
 //! No I/O, no clock. It decides nothing about runs itself: the trackers do. It knows which thread is due when, so that a hundred thousand
 //! quiet threads cost nothing but memory.
 
+#[cfg(test)]
+mod tests;
 mod wanted;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
