@@ -75,7 +75,7 @@ pub struct DispatchArgs {
 }
 
 /// The thread and its run.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct DispatchAnswer {
     /// The thread; pass it to `t3_wait` or `t3_thread`.
     pub thread_id: String,

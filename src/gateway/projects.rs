@@ -12,7 +12,7 @@ use crate::machine::ThreadRow;
 use crate::protocol::ProjectId;
 
 /// Which projects.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectsArgs {
     /// Only this machine's projects (a name from `t3_machines`). Left out: all machines.
