@@ -20,6 +20,9 @@ pub(super) enum Failure {
         message: String,
         hint: Option<String>,
     },
+    /// What a thread asks, escaped already, and how to answer.
+    #[error("{0}")]
+    Asked(String),
     /// The command printed what is wrong.
     #[error("see above")]
     Shown,
@@ -59,7 +62,7 @@ impl Failure {
         }
         match self {
             Self::Ended(code) => ExitCode::from(*code),
-            Self::Said(_) | Self::Refused { .. } | Self::Shown | Self::Stopped => ExitCode::FAILURE,
+            Self::Said(_) | Self::Asked(_) | Self::Refused { .. } | Self::Shown | Self::Stopped => ExitCode::FAILURE,
         }
     }
 
@@ -67,6 +70,7 @@ impl Failure {
     pub(super) fn told(&self) -> Option<String> {
         match self {
             Self::Said(sentence) => Some(format!("error: {}", Untrusted(sentence).lines())),
+            Self::Asked(text) => Some(format!("error: {text}")),
             Self::Refused { code, message, hint } => {
                 let hint = hint.as_ref().map(|hint| format!("\n  → {}", Untrusted(hint)));
                 Some(format!(

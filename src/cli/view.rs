@@ -241,5 +241,8 @@ pub(super) fn row(out: &mut String, name: &str, value: &str) {
 }
 
 #[cfg(test)]
+pub(super) use tests::snapshot;
+
+#[cfg(test)]
 #[path = "view_tests.rs"]
 mod tests;
