@@ -14,6 +14,9 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Where nobody watches, the same news is repeated so seldom.
 const REPEAT_AFTER: Duration = Duration::from_mins(5);
 
+/// News that is older is told as such.
+const FRESH: Duration = Duration::from_secs(2);
+
 /// What is shown of a heartbeat, on a terminal of unknown width.
 const WIDTH: usize = 80;
 
@@ -33,7 +36,7 @@ pub(super) async fn shown<T>(mut heard: watch::Receiver<Option<String>>, work: i
             biased;
             done = work.as_mut() => Some(done),
             Ok(()) = heard.changed() => {
-                line.hear(heard.borrow_and_update().clone().unwrap_or_default());
+                line.hear(heard.borrow_and_update().clone().unwrap_or_default(), begun.elapsed());
                 None
             }
             _ = clock.tick() => None,
@@ -56,6 +59,7 @@ struct Line {
     /// It is written over.
     live: bool,
     news: String,
+    heard_at: Duration,
     /// What was printed, and when, where it is not.
     told: Option<(String, Duration)>,
     drawn: bool,
@@ -66,18 +70,20 @@ impl Line {
         Self {
             live,
             news: String::new(),
+            heard_at: Duration::ZERO,
             told: None,
             drawn: false,
         }
     }
 
     /// A heartbeat came. It ends with its own count of seconds, which ours replaces.
-    fn hear(&mut self, heartbeat: String) {
+    fn hear(&mut self, heartbeat: String, elapsed: Duration) {
         let bare = heartbeat
             .rfind(" (")
             .filter(|_| heartbeat.ends_with(" s)"))
             .and_then(|end| heartbeat.get(..end));
         self.news = bare.map(str::to_owned).unwrap_or(heartbeat);
+        self.heard_at = elapsed;
     }
 
     /// What is to be written now.
@@ -85,7 +91,13 @@ impl Line {
         if self.news.is_empty() {
             return String::new();
         }
-        let text = format!("{}, waiting for {}", self.news, spoken(elapsed));
+        let old = elapsed.saturating_sub(self.heard_at);
+        let when = if old < FRESH {
+            String::new()
+        } else {
+            format!("{} ago it was ", spoken(old))
+        };
+        let text = format!("waiting for {}; {when}{}", spoken(elapsed), self.news);
         if self.live {
             self.drawn = true;
             return format!("{CLEAR}{}", cut(&text, width.saturating_sub(1)));
@@ -127,27 +139,32 @@ mod tests {
         let mut line = Line::new(true);
         assert_eq!(line.at(after(0), 80), "");
         assert_eq!(line.end(), "", "nothing was drawn");
-        line.hear("running, last activity 2 s ago (15 s)".to_owned());
+        line.hear("running, last activity 2 s ago (75 s)".to_owned(), after(75));
         assert_eq!(
             line.at(after(75), 80),
-            "\r\u{1b}[Krunning, last activity 2 s ago, waiting for 1 min 15 s"
+            "\r\u{1b}[Kwaiting for 1 min 15 s; running, last activity 2 s ago"
         );
-        assert_eq!(line.at(after(75), 12), "\r\u{1b}[Krunning, la", "it never wraps");
+        assert_eq!(
+            line.at(after(80), 80),
+            "\r\u{1b}[Kwaiting for 1 min 20 s; 5 s ago it was running, last activity 2 s ago"
+        );
+        assert_eq!(line.at(after(75), 12), "\r\u{1b}[Kwaiting for", "it never wraps");
         assert_eq!(line.end(), CLEAR);
     }
 
     #[test]
     fn elsewhere_only_news_is_a_line() {
         let mut line = Line::new(false);
-        line.hear("running, last activity 2 s ago (0 s)".to_owned());
-        assert_eq!(line.at(after(0), 80), "running, last activity 2 s ago, waiting for 0 s\n");
-        line.hear("running, last activity 17 s ago (15 s)".to_owned());
+        line.hear("running, last activity 2 s ago (0 s)".to_owned(), after(0));
+        assert_eq!(line.at(after(0), 80), "waiting for 0 s; running, last activity 2 s ago\n");
+        line.hear("running, last activity 17 s ago (15 s)".to_owned(), after(15));
         assert_eq!(line.at(after(15), 80), "");
-        line.hear("finishing, last activity 1 s ago (30 s)".to_owned());
-        assert_eq!(line.at(after(30), 80), "finishing, last activity 1 s ago, waiting for 30 s\n");
+        line.hear("finishing, last activity 1 s ago (30 s)".to_owned(), after(30));
+        assert_eq!(line.at(after(30), 80), "waiting for 30 s; finishing, last activity 1 s ago\n");
+        line.hear("finishing, last activity 301 s ago (330 s)".to_owned(), after(330));
         assert_eq!(
             line.at(after(330), 80),
-            "finishing, last activity 1 s ago, waiting for 5 min 30 s\n"
+            "waiting for 5 min 30 s; finishing, last activity 301 s ago\n"
         );
         assert_eq!(line.end(), "");
     }
@@ -156,10 +173,10 @@ mod tests {
     fn a_heartbeat_can_do_nothing_to_the_terminal() {
         for live in [true, false] {
             let mut line = Line::new(live);
-            line.hear("\u{1b}[2J\u{202e}\nforged\r".to_owned());
+            line.hear("\u{1b}[2J\u{202e}\nforged\r".to_owned(), after(0));
             let text = line.at(after(0), 80);
             let text = text.strip_prefix(CLEAR).unwrap_or(&text).trim_end_matches('\n');
-            assert_eq!(text, r"\u{1b}[2J\u{202e}\nforged\r, waiting for 0 s");
+            assert_eq!(text, r"waiting for 0 s; \u{1b}[2J\u{202e}\nforged\r");
         }
     }
 }

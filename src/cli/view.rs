@@ -147,7 +147,8 @@ pub(super) fn asked(out: &mut String, request: &PendingView, machine: &str) {
     }
     if let Some(approval) = &request.approval {
         let title = approval.title.as_deref().map(fact).unwrap_or_default();
-        let _ = writeln!(out, "  {} {title}", fact(&approval.kind));
+        let asked = format!("  {} {title}", fact(&approval.kind));
+        let _ = writeln!(out, "{}", asked.trim_end());
         if let Some(detail) = &approval.detail {
             quote(out, detail);
         }
@@ -217,7 +218,9 @@ fn end(out: &mut String, view: &ThreadView) {
             .iter()
             .filter_map(|(what, many)| Some(format!("{} {what}", (*many)?)))
             .collect();
-        let _ = writeln!(out, "\nleft out or shortened: {}", cut.join(", "));
+        if !cut.is_empty() {
+            let _ = writeln!(out, "\nleft out or shortened: {}", cut.join(", "));
+        }
     }
 }
 
