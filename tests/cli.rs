@@ -31,3 +31,5 @@ mod stdio;
 mod stopping;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/watching.rs"]
+mod watching;

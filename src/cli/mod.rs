@@ -25,10 +25,12 @@ mod role;
 mod runtime;
 mod serve;
 mod simulate;
+mod smoke;
 mod thread;
 mod token;
 mod view;
 mod wait;
+mod watch;
 mod words;
 
 use std::process::ExitCode;
@@ -79,6 +81,8 @@ enum Command {
     Thread(thread::Args),
     Answer(answer::Args),
     Interrupt(interrupt::Args),
+    Watch(watch::Args),
+    Smoke(smoke::Args),
     Events(events::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
@@ -108,6 +112,8 @@ pub fn main() -> ExitCode {
         Command::Thread(args) => thread::run(&args),
         Command::Answer(args) => answer::run(&args),
         Command::Interrupt(args) => interrupt::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Smoke(args) => smoke::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {

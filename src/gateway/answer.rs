@@ -16,7 +16,7 @@ use crate::machine::{Answer, Respond, RuntimeMode};
 use crate::protocol::RunId;
 
 /// The answer: exactly one of answers, decision and dismiss.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerArgs {
     /// The thread that asks.
