@@ -15,7 +15,8 @@ use crate::config::state::StateDir;
 use crate::config::{Config, DEFAULT_CLIENT, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::gateway::{
-    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, ToolError,
+    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ModelsAnswer, ModelsArgs, ProjectsAnswer,
+    ProjectsArgs, ToolError,
 };
 use crate::mcp::{About, Owner, Unanswered};
 
@@ -63,6 +64,22 @@ impl Asking {
                 tool(owner, "t3_projects", arguments).await
             }
             Self::Own { gateway, .. } => Ok(gateway.projects(&caller(), ProjectsArgs { machine }).await?),
+        }
+    }
+
+    /// What `t3_models` answers.
+    pub(super) async fn models(&self, args: ModelsArgs) -> Result<ModelsAnswer, Failure> {
+        match self {
+            Self::Owner(owner) => {
+                let mut arguments = serde_json::Map::new();
+                let named = [("machine", args.machine), ("query", args.query)];
+                for (name, value) in named {
+                    // Left out, never null.
+                    arguments.extend(value.map(|value| (name.to_owned(), Value::from(value))));
+                }
+                tool(owner, "t3_models", Value::Object(arguments)).await
+            }
+            Self::Own { gateway, .. } => Ok(gateway.models(&caller(), args).await?),
         }
     }
 }

@@ -13,6 +13,7 @@ mod flags;
 mod ledger;
 mod logging;
 mod machines;
+mod models;
 mod output;
 mod projects;
 mod role;
@@ -63,6 +64,7 @@ enum Command {
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
+    Models(models::Args),
     Events(events::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
@@ -87,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {

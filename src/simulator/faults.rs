@@ -111,5 +111,18 @@ impl Faults {
     pub fn set_provider_enabled(&self, instance: &str, enabled: bool) {
         self.host
             .change(|state, _| state.model.set_provider_enabled(instance, enabled));
+        self.tell_config();
+    }
+
+    /// Shows these fields of a provider instance, whatever it would show: a login that ended, models that came, limits.
+    pub fn show_provider(&self, instance: &str, fields: Value) {
+        self.host
+            .change(|state, _| state.model.show_provider(instance, fields));
+        self.tell_config();
+    }
+
+    /// Whoever listens is told that the configuration changed.
+    fn tell_config(&self) {
+        self.host.config.send_modify(|changes| *changes += 1);
     }
 }

@@ -5,6 +5,7 @@ mod dispatch;
 mod events;
 mod interrupt;
 mod machines;
+mod models;
 mod projects;
 mod thread;
 mod wait;
@@ -15,6 +16,7 @@ pub use dispatch::Dispatch;
 pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
+pub use models::Models;
 pub use projects::Projects;
 pub use thread::Thread;
 pub use wait::Wait;
@@ -27,6 +29,7 @@ pub(super) fn all() -> Vec<Route> {
     vec![
         Route::of::<Machines>(),
         Route::of::<Projects>(),
+        Route::of::<Models>(),
         Route::of::<Dispatch>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
