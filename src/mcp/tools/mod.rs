@@ -7,6 +7,7 @@ mod interrupt;
 mod machines;
 mod models;
 mod projects;
+mod queue;
 mod thread;
 mod wait;
 mod watch;
@@ -18,6 +19,7 @@ pub use interrupt::Interrupt;
 pub use machines::Machines;
 pub use models::Models;
 pub use projects::Projects;
+pub use queue::Queue;
 pub use thread::Thread;
 pub use wait::Wait;
 pub use watch::Watch;
@@ -35,6 +37,7 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Thread>(),
         Route::of::<Answer>(),
         Route::of::<Interrupt>(),
+        Route::of::<Queue>(),
         Route::of::<Watch>(),
         Route::of::<Events>(),
     ]
