@@ -12,6 +12,7 @@ mod compose;
 mod continue_;
 mod delivery;
 mod dispatch;
+mod dispatch_many;
 mod error;
 mod event;
 mod events;
@@ -47,9 +48,11 @@ mod waiting;
 mod watches;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -62,6 +65,7 @@ pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
+pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemError, ItemResult};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use events::{EventsAnswer, EventsArgs};
@@ -107,6 +111,8 @@ pub struct Gateway {
     tasks: TaskTracker,
     receipts: Mutex<Receipts>,
     memory: Memory,
+    /// What calls that start several things share, by machine.
+    lanes: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// None: nothing outlives the process, and no events are made.
     ledger: Option<Ledger>,
 }
@@ -127,6 +133,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
             receipts: Mutex::new(Receipts::new()),
             memory: Memory::new(),
+            lanes: Mutex::default(),
             ledger,
         })
     }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod dispatch;
+mod dispatch_many;
 mod events;
 mod interrupt;
 mod machines;
@@ -14,6 +15,7 @@ mod watch;
 
 pub use answer::Answer;
 pub use dispatch::Dispatch;
+pub use dispatch_many::DispatchMany;
 pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
@@ -33,6 +35,7 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Projects>(),
         Route::of::<Models>(),
         Route::of::<Dispatch>(),
+        Route::of::<DispatchMany>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
         Route::of::<Answer>(),
