@@ -46,6 +46,11 @@ impl Faults {
         self.host.switches.lose_answers.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Applies commands and launches and keeps their answers back; or sends those that were kept.
+    pub fn hold_answers(&self, on: bool) {
+        self.host.switches.hold_answers.send_replace(on);
+    }
+
     /// Answers bounded reads with 404 and a page, as a server with the version gate may that has its app and not that route.
     pub fn lack_bounded_reads(&self) {
         self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);

@@ -42,6 +42,8 @@ pub struct ThreadReads {
 pub(crate) struct Switches {
     /// Nothing is answered while it is on; sockets stay open.
     pub hang: watch::Sender<bool>,
+    /// Commands are applied, and their answers wait until it is off.
+    pub hold_answers: watch::Sender<bool>,
     /// Every answer waits so many milliseconds.
     pub delay_ms: AtomicU64,
     /// The answers of so many next commands are lost.
@@ -92,6 +94,7 @@ impl Host {
             raw: broadcast::Sender::new(RAW_BACKLOG),
             switches: Switches {
                 hang: watch::Sender::new(false),
+                hold_answers: watch::Sender::new(false),
                 delay_ms: AtomicU64::new(0),
                 lose_answers: AtomicU64::new(0),
                 lose_socket: AtomicBool::new(false),
