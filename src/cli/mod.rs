@@ -17,6 +17,7 @@ mod ledger;
 mod live;
 mod logging;
 mod machines;
+mod models;
 mod output;
 mod projects;
 mod prompt;
@@ -76,6 +77,7 @@ enum Command {
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
+    Models(models::Args),
     Dispatch(Box<dispatch::Args>),
     Wait(wait::Args),
     Thread(thread::Args),
@@ -107,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Dispatch(args) => dispatch::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Thread(args) => thread::run(&args),

@@ -12,6 +12,7 @@ mod compose;
 mod continue_;
 mod delivery;
 mod dispatch;
+mod dispatch_many;
 mod error;
 mod event;
 mod events;
@@ -23,12 +24,14 @@ mod launch;
 mod machines;
 mod memory;
 mod model;
+mod models;
 mod modes;
 mod origin;
 mod outbox;
 mod places;
 mod progress;
 mod projects;
+mod queue;
 mod reading;
 mod receipts;
 mod running;
@@ -45,9 +48,11 @@ mod waiting;
 mod watches;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -60,16 +65,19 @@ pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
+pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemError, ItemResult};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use events::{EventsAnswer, EventsArgs};
 pub use interrupt::{InterruptAnswer, InterruptArgs};
 pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
+pub use models::{LimitView, ModelOptionView, ModelView, ModelsAnswer, ModelsArgs, ProviderView};
 pub use origin::{ORIGIN_BYTES, is_origin};
 pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
+pub use queue::{QueueAnswer, QueueArgs};
 pub use thread::ThreadArgs;
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
@@ -103,6 +111,8 @@ pub struct Gateway {
     tasks: TaskTracker,
     receipts: Mutex<Receipts>,
     memory: Memory,
+    /// What calls that start several things share, by machine.
+    lanes: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// None: nothing outlives the process, and no events are made.
     ledger: Option<Ledger>,
 }
@@ -123,6 +133,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
             receipts: Mutex::new(Receipts::new()),
             memory: Memory::new(),
+            lanes: Mutex::default(),
             ledger,
         })
     }

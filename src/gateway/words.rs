@@ -96,3 +96,29 @@ pub enum QueueAfter {
     // T3 holds them.
     Hold,
 }
+
+/// What to do with a thread's queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueAction {
+    // Show it.
+    List,
+    // Take a run out.
+    Cancel,
+    // Put a run's message into the active run.
+    Steer,
+    // Let a queue that is held go on.
+    Resume,
+}
+
+impl QueueAction {
+    /// The word that callers use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Cancel => "cancel",
+            Self::Steer => "steer",
+            Self::Resume => "resume",
+        }
+    }
+}

@@ -349,6 +349,19 @@ pub struct Provider {
     pub message: Option<String>,
     /// What it can run.
     pub models: Vec<Model>,
+    /// How much of the account's limits is used, where its kind tells.
+    pub limits: Vec<UsageWindow>,
+}
+
+/// A limit of a provider's account, and how much of it is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsageWindow {
+    /// T3's words for it.
+    pub label: String,
+    /// How much of it is used.
+    pub used_percent: f64,
+    /// When it begins anew, T3's words.
+    pub resets_at: Option<String>,
 }
 
 /// A model of a provider instance.

@@ -247,7 +247,7 @@ impl Machine {
             .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
     }
 
-    /// The providers and their models (`server.getConfig`), cached for a minute.
+    /// The providers and their models (`server.getConfig`): as T3 last told them, at most a minute old.
     pub async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         self.core.link()?.providers().await
     }

@@ -135,6 +135,24 @@ impl Machine {
             .await
     }
 
+    /// Puts a queued run's message into the run at work; the queued run ends.
+    pub async fn promote_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        queued: &RunId,
+        target: &RunId,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.promote_queued(command, thread, queued, target))
+            .await
+    }
+
+    /// Lets a queue that T3 holds move on.
+    pub async fn resume_queue(&self, command: &CommandId, thread: &ThreadId) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.resume_queue(command, thread))
+            .await
+    }
+
     /// Changes what the thread's agent may do; only while it is idle: some providers lose the run over it.
     pub async fn set_runtime_mode(
         &self,

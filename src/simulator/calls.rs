@@ -11,10 +11,9 @@ use crate::protocol::rpc::{Cause, Exit};
 use crate::protocol::v2::{DispatchCommandResult, sent};
 
 use super::auth::{OPERATE, READ, Session};
-use super::describe;
 use super::host::Host;
 use super::model::ProjectError;
-use super::streams::{Ask, ShellStream, Stream, ThreadStream};
+use super::streams::{Ask, ConfigStream, ShellStream, Stream, ThreadStream};
 use super::validate::{Shape, check};
 
 /// What a call comes to.
@@ -42,6 +41,7 @@ enum Procedure {
     TurnDiff,
     Projects,
     Config,
+    ConfigStream,
     Probe,
     Terminal,
 }
@@ -109,6 +109,12 @@ const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
         Some(OPERATE),
     ),
     ("server.getConfig", Procedure::Config, Shape::Texts(&[]), None),
+    (
+        "subscribeServerConfig",
+        Procedure::ConfigStream,
+        Shape::Texts(&[]),
+        Some(READ),
+    ),
     ("server.probe", Procedure::Probe, Shape::Texts(&[]), None),
     (
         "terminal.open",
@@ -196,6 +202,7 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
             Outcome::Done(mutate(host, payload))
         }
         Procedure::Config => Outcome::Done(config(host)),
+        Procedure::ConfigStream => Outcome::Stream(Stream::Config(ConfigStream::open(host))),
         Procedure::Probe => Outcome::Done(success(&json!({}))),
         Procedure::Terminal => Outcome::Done(die("Terminals are not simulated.")),
     })
@@ -284,7 +291,5 @@ fn project_words(error: ProjectError, mutation: &Value) -> String {
 }
 
 fn config(host: &Host) -> Exit {
-    let state = host.read();
-    let cwd = state.model.roots().into_iter().next().unwrap_or_default();
-    success(&describe::config(state.model.options(), &host.label, &cwd, Host::now()))
+    success(&host.config())
 }

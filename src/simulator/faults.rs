@@ -46,6 +46,11 @@ impl Faults {
         self.host.switches.lose_answers.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Applies commands and launches and keeps their answers back; or sends those that were kept.
+    pub fn hold_answers(&self, on: bool) {
+        self.host.switches.hold_answers.send_replace(on);
+    }
+
     /// Answers bounded reads with 404 and a page, as a server with the version gate may that has its app and not that route.
     pub fn lack_bounded_reads(&self) {
         self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);
@@ -111,5 +116,18 @@ impl Faults {
     pub fn set_provider_enabled(&self, instance: &str, enabled: bool) {
         self.host
             .change(|state, _| state.model.set_provider_enabled(instance, enabled));
+        self.tell_config();
+    }
+
+    /// Shows these fields of a provider instance, whatever it would show: a login that ended, models that came, limits.
+    pub fn show_provider(&self, instance: &str, fields: Value) {
+        self.host
+            .change(|state, _| state.model.show_provider(instance, fields));
+        self.tell_config();
+    }
+
+    /// Whoever listens is told that the configuration changed.
+    fn tell_config(&self) {
+        self.host.config.send_modify(|changes| *changes += 1);
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
+use super::describe;
 use super::model::{Model, Stamp};
 
 /// How many raw items may wait for a slow stream.
@@ -41,6 +42,8 @@ pub struct ThreadReads {
 pub(crate) struct Switches {
     /// Nothing is answered while it is on; sockets stay open.
     pub hang: watch::Sender<bool>,
+    /// Commands are applied, and their answers wait until it is off.
+    pub hold_answers: watch::Sender<bool>,
     /// Every answer waits so many milliseconds.
     pub delay_ms: AtomicU64,
     /// The answers of so many next commands are lost.
@@ -59,6 +62,8 @@ pub(crate) struct Host {
     head: watch::Sender<u64>,
     /// A timer may have come nearer.
     wake: Notify,
+    /// Counts the changes of the server's configuration.
+    pub config: watch::Sender<u64>,
     /// Items to push into every shell stream as they are.
     pub raw: broadcast::Sender<Value>,
     pub switches: Switches,
@@ -85,9 +90,11 @@ impl Host {
             }),
             head,
             wake: Notify::new(),
+            config: watch::Sender::new(0),
             raw: broadcast::Sender::new(RAW_BACKLOG),
             switches: Switches {
                 hang: watch::Sender::new(false),
+                hold_answers: watch::Sender::new(false),
                 delay_ms: AtomicU64::new(0),
                 lose_answers: AtomicU64::new(0),
                 lose_socket: AtomicBool::new(false),
@@ -122,6 +129,18 @@ impl Host {
         self.head.send_replace(head);
         self.wake.notify_one();
         result
+    }
+
+    /// The whole configuration, as it is told.
+    pub(crate) fn config(&self) -> Value {
+        let state = self.read();
+        let cwd = state.model.roots().into_iter().next().unwrap_or_default();
+        describe::config(state.model.options(), &self.label, &cwd, Self::now())
+    }
+
+    /// All provider instances, as they are told.
+    pub(crate) fn providers(&self) -> Vec<Value> {
+        describe::providers(self.read().model.options(), Self::now())
     }
 
     pub(crate) fn watch_head(&self) -> watch::Receiver<u64> {

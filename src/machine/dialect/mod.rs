@@ -28,6 +28,17 @@ pub(super) struct Call {
     pub(super) payload: Box<RawValue>,
 }
 
+/// What the stream of a server's config says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ConfigItem {
+    /// The providers, all of them.
+    Providers(Vec<Provider>),
+    /// Settings were changed: providers may have been.
+    Settings,
+    /// Something that nobody here needs.
+    Other,
+}
+
 /// One protocol version. Reading is tolerant of what a newer T3 adds, and an error names the place; writing is exact.
 pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// The version.
@@ -37,6 +48,8 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn shell_subscription(&self) -> Subscription;
     /// The stream of archived threads; servers may not have it.
     fn archive_subscription(&self) -> Subscription;
+    /// The stream of the server's config; servers may not have it.
+    fn config_subscription(&self) -> Subscription;
     /// The call for the providers and their models.
     fn providers(&self) -> Result<Call, MachineError>;
 
@@ -48,6 +61,8 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn read_thread(&self, body: &[u8]) -> Result<Thread, MachineError>;
     /// The answer to [`Dialect::providers`].
     fn read_providers(&self, value: &RawValue) -> Result<Vec<Provider>, MachineError>;
+    /// An item of the stream of the server's config.
+    fn read_config_item(&self, value: &RawValue) -> Result<ConfigItem, MachineError>;
     /// The answer to [`Dialect::launch`].
     fn read_launched(&self, value: &RawValue, message: &MessageId) -> Result<Launched, MachineError>;
     /// The sequence that T3 recorded a command at.
@@ -76,6 +91,16 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     ) -> Result<Call, MachineError>;
     /// A run taken out of the queue.
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError>;
+    /// A queued run's message into the run at work.
+    fn promote_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        queued: &RunId,
+        target: &RunId,
+    ) -> Result<Call, MachineError>;
+    /// A queue that is held moves on.
+    fn resume_queue(&self, command: &CommandId, thread: &ThreadId) -> Result<Call, MachineError>;
     /// Another runtime mode.
     fn set_runtime_mode(&self, command: &CommandId, thread: &ThreadId, mode: RuntimeMode)
     -> Result<Call, MachineError>;

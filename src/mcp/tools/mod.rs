@@ -2,20 +2,26 @@
 
 mod answer;
 mod dispatch;
+mod dispatch_many;
 mod events;
 mod interrupt;
 mod machines;
+mod models;
 mod projects;
+mod queue;
 mod thread;
 mod wait;
 mod watch;
 
 pub use answer::Answer;
 pub use dispatch::Dispatch;
+pub use dispatch_many::DispatchMany;
 pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
+pub use models::Models;
 pub use projects::Projects;
+pub use queue::Queue;
 pub use thread::Thread;
 pub use wait::Wait;
 pub use watch::Watch;
@@ -27,11 +33,14 @@ pub(super) fn all() -> Vec<Route> {
     vec![
         Route::of::<Machines>(),
         Route::of::<Projects>(),
+        Route::of::<Models>(),
         Route::of::<Dispatch>(),
+        Route::of::<DispatchMany>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
         Route::of::<Answer>(),
         Route::of::<Interrupt>(),
+        Route::of::<Queue>(),
         Route::of::<Watch>(),
         Route::of::<Events>(),
     ]

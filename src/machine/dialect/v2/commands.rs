@@ -179,6 +179,29 @@ pub(super) fn cancel_queued(command: &CommandId, thread: &ThreadId, run: &RunId)
     }))
 }
 
+pub(super) fn promote_queued(
+    command: &CommandId,
+    thread: &ThreadId,
+    queued: &RunId,
+    target: &RunId,
+) -> Result<Call, MachineError> {
+    dispatch(&sent::Command::QueuedMessagePromoteToSteer(
+        sent::CommandQueuedMessagePromoteToSteer {
+            command_id: command.clone(),
+            queued_run_id: queued.clone(),
+            target_run_id: target.clone(),
+            thread_id: thread.clone(),
+        },
+    ))
+}
+
+pub(super) fn resume_queue(command: &CommandId, thread: &ThreadId) -> Result<Call, MachineError> {
+    dispatch(&sent::Command::QueueResume(sent::CommandQueueResume {
+        command_id: command.clone(),
+        thread_id: thread.clone(),
+    }))
+}
+
 pub(super) fn set_runtime_mode(
     command: &CommandId,
     thread: &ThreadId,

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Call, Dialect};
+use super::{Call, ConfigItem, Dialect};
 use crate::machine::domain::{
     InteractionMode, Launch, Launched, ModelSelection, OptionValue, Provider, Respond, RuntimeMode, SendMessage,
     Thread, ThreadRow,
@@ -47,6 +47,10 @@ impl Dialect for Protocol2 {
         })
     }
 
+    fn config_subscription(&self) -> Subscription {
+        Subscription::plain("subscribeServerConfig")
+    }
+
     fn read_shell_item(&self, value: &RawValue) -> Result<ShellItem, MachineError> {
         shell::read_item(value)
     }
@@ -61,6 +65,10 @@ impl Dialect for Protocol2 {
 
     fn read_providers(&self, value: &RawValue) -> Result<Vec<Provider>, MachineError> {
         providers::read_config(value)
+    }
+
+    fn read_config_item(&self, value: &RawValue) -> Result<ConfigItem, MachineError> {
+        providers::read_config_item(value)
     }
 
     fn read_launched(&self, value: &RawValue, message: &MessageId) -> Result<Launched, MachineError> {
@@ -108,6 +116,20 @@ impl Dialect for Protocol2 {
 
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError> {
         commands::cancel_queued(command, thread, run)
+    }
+
+    fn promote_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        queued: &RunId,
+        target: &RunId,
+    ) -> Result<Call, MachineError> {
+        commands::promote_queued(command, thread, queued, target)
+    }
+
+    fn resume_queue(&self, command: &CommandId, thread: &ThreadId) -> Result<Call, MachineError> {
+        commands::resume_queue(command, thread)
     }
 
     fn set_runtime_mode(
