@@ -15,7 +15,8 @@ use crate::config::state::StateDir;
 use crate::config::{Config, DEFAULT_CLIENT, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::gateway::{
-    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, ToolError,
+    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, ThreadsAnswer,
+    ThreadsArgs, ToolError,
 };
 use crate::mcp::{About, Owner, Unanswered};
 
@@ -63,6 +64,17 @@ impl Asking {
                 tool(owner, "t3_projects", arguments).await
             }
             Self::Own { gateway, .. } => Ok(gateway.projects(&caller(), ProjectsArgs { machine }).await?),
+        }
+    }
+
+    /// What `t3_threads` answers.
+    pub(super) async fn threads(&self, args: ThreadsArgs) -> Result<ThreadsAnswer, Failure> {
+        match self {
+            Self::Owner(owner) => {
+                let arguments = serde_json::to_value(&args).map_err(Failure::said)?;
+                tool(owner, "t3_threads", arguments).await
+            }
+            Self::Own { gateway, .. } => Ok(gateway.threads(&caller(), args).await?),
         }
     }
 }

@@ -19,6 +19,7 @@ mod role;
 mod runtime;
 mod serve;
 mod simulate;
+mod threads;
 mod token;
 
 use std::process::ExitCode;
@@ -63,6 +64,7 @@ enum Command {
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
+    Threads(threads::Args),
     Events(events::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
@@ -87,6 +89,7 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
+        Command::Threads(args) => threads::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {

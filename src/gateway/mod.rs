@@ -26,6 +26,7 @@ mod model;
 mod modes;
 mod origin;
 mod outbox;
+mod paging;
 mod places;
 mod progress;
 mod projects;
@@ -34,9 +35,12 @@ mod receipts;
 mod running;
 #[cfg(test)]
 mod samples;
+mod searching;
+mod sighting;
 mod standing;
 mod text;
 mod thread;
+mod threads;
 pub mod tracking;
 mod verdict;
 mod view;
@@ -71,6 +75,7 @@ pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events}
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use thread::ThreadArgs;
+pub use threads::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
 pub use watches::{WatchAnswer, WatchArgs, WatchView};

@@ -85,6 +85,7 @@ async fn every_tool_has_a_title_annotations_and_a_short_description() {
         [
             "t3_machines",
             "t3_projects",
+            "t3_threads",
             "t3_dispatch",
             "t3_wait",
             "t3_thread",

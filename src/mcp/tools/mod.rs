@@ -7,6 +7,7 @@ mod interrupt;
 mod machines;
 mod projects;
 mod thread;
+mod threads;
 mod wait;
 mod watch;
 
@@ -17,6 +18,7 @@ pub use interrupt::Interrupt;
 pub use machines::Machines;
 pub use projects::Projects;
 pub use thread::Thread;
+pub use threads::Threads;
 pub use wait::Wait;
 pub use watch::Watch;
 
@@ -27,6 +29,7 @@ pub(super) fn all() -> Vec<Route> {
     vec![
         Route::of::<Machines>(),
         Route::of::<Projects>(),
+        Route::of::<Threads>(),
         Route::of::<Dispatch>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
