@@ -116,7 +116,13 @@ fn row(thread: &ListedThread) -> [String; 6] {
     }
     [
         // To the second: a person reads it.
-        thread.updated_at.split('.').next().unwrap_or_default().trim_end_matches('Z').replace('T', " "),
+        thread
+            .updated_at
+            .split('.')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('Z')
+            .replace('T', " "),
         thread.machine.clone(),
         cell(&thread.project),
         state,

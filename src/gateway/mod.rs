@@ -3,8 +3,10 @@
 //! Reads come from the mirrors in `fleet`; only a thread's content is fetched. Mutations run in their own task, so that a client that
 //! hangs up does not stop one half way. Nothing here sees a protocol version's types, or prints.
 
+mod add_project;
 mod answer;
 mod answers;
+mod archive;
 mod bounded;
 mod budget;
 mod caller;
@@ -59,7 +61,9 @@ use crate::fleet::Fleet;
 use crate::gateway::memory::Memory;
 use crate::gateway::receipts::Receipts;
 
+pub use add_project::{AddProjectAnswer, AddProjectArgs};
 pub use answer::{AnswerAnswer, AnswerArgs};
+pub use archive::{ArchiveAnswer, ArchiveArgs};
 pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};

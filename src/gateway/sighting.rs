@@ -113,7 +113,8 @@ impl Gateway {
         if never_ran(row) {
             return Some(Sighting::of_row(row));
         }
-        self.memory.at_rest(&(member.name().to_owned(), row.id.clone()), &edition(member, row))
+        self.memory
+            .at_rest(&(member.name().to_owned(), row.id.clone()), &edition(member, row))
     }
 
     /// Reads the thread for a list; without an answer, what its row shows.

@@ -402,7 +402,13 @@ fn of_machine<'a>(
             },
         ))
     };
-    shown.member.machine.threads().into_iter().filter_map(candidate).collect()
+    shown
+        .member
+        .machine
+        .threads()
+        .into_iter()
+        .filter_map(candidate)
+        .collect()
 }
 
 /// The project of that name on each machine that has one.
@@ -472,7 +478,10 @@ fn listed(candidate: &Candidate<'_>, sighting: &Sighting) -> ListedThread {
         subagent: row.subagent.then_some(true),
         found: candidate.found.as_ref().map(|found| MatchView {
             source: found.source.clone().map(|source| text::cut(&source, TITLE_CHARS)),
-            snippet: found.snippet.as_deref().map(|snippet| text::cut(snippet, MESSAGE_CHARS)),
+            snippet: found
+                .snippet
+                .as_deref()
+                .map(|snippet| text::cut(snippet, MESSAGE_CHARS)),
         }),
     }
 }

@@ -22,8 +22,8 @@ pub use archived::{
     ArchivedShellStreamItemThreadUpdated,
 };
 pub use queries::{
-    EnsureScratchResult, FullThreadDiffInput, SearchThreadsInput, SearchThreadsMatch, SearchThreadsResult, TurnDiffInput,
-    TurnDiffResult,
+    EnsureScratchResult, FullThreadDiffInput, SearchThreadsInput, SearchThreadsMatch, SearchThreadsResult,
+    TurnDiffInput, TurnDiffResult,
 };
 
 include!(concat!(env!("OUT_DIR"), "/protocol_v2.rs"));

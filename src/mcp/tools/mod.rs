@@ -1,6 +1,8 @@
 //! The tools, one file each and each alike: arguments, a call into `gateway`, the answer in one line.
 
+mod add_project;
 mod answer;
+mod archive;
 mod dispatch;
 mod events;
 mod interrupt;
@@ -11,7 +13,9 @@ mod threads;
 mod wait;
 mod watch;
 
+pub use add_project::AddProject;
 pub use answer::Answer;
+pub use archive::Archive;
 pub use dispatch::Dispatch;
 pub use events::Events;
 pub use interrupt::Interrupt;
@@ -37,6 +41,8 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Interrupt>(),
         Route::of::<Watch>(),
         Route::of::<Events>(),
+        Route::of::<Archive>(),
+        Route::of::<AddProject>(),
     ]
 }
 
