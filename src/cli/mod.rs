@@ -21,6 +21,7 @@ mod models;
 mod output;
 mod projects;
 mod prompt;
+mod queue;
 mod reply;
 mod role;
 mod runtime;
@@ -28,6 +29,7 @@ mod serve;
 mod simulate;
 mod smoke;
 mod thread;
+mod threads;
 mod token;
 mod view;
 mod wait;
@@ -78,11 +80,13 @@ enum Command {
     Machines(machines::Args),
     Projects(projects::Args),
     Models(models::Args),
+    Threads(threads::Args),
     Dispatch(Box<dispatch::Args>),
     Wait(wait::Args),
     Thread(thread::Args),
     Answer(answer::Args),
     Interrupt(interrupt::Args),
+    Queue(queue::Args),
     Watch(watch::Args),
     Smoke(smoke::Args),
     Events(events::Args),
@@ -110,11 +114,13 @@ pub fn main() -> ExitCode {
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
         Command::Models(args) => models::run(&args),
+        Command::Threads(args) => threads::run(&args),
         Command::Dispatch(args) => dispatch::run(&args),
         Command::Wait(args) => wait::run(&args),
         Command::Thread(args) => thread::run(&args),
         Command::Answer(args) => answer::run(&args),
         Command::Interrupt(args) => interrupt::run(&args),
+        Command::Queue(args) => queue::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Smoke(args) => smoke::run(&args),
         Command::Events(args) => events::run(&args),

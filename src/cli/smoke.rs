@@ -12,14 +12,14 @@ use super::flags::SettingFlags;
 use super::wait::{self, Patience};
 use super::{Failure, asking, output, runtime, view};
 use crate::gateway::{
-    DispatchAnswer, DispatchArgs, InterruptArgs, MachinesArgs, Mode, ThreadArgs, ThreadView, WaitArgs,
+    ArchiveArgs, DispatchAnswer, DispatchArgs, InterruptArgs, MachinesArgs, Mode, ThreadArgs, ThreadView, WaitArgs,
 };
-use crate::mcp::tools::{Dispatch, Interrupt, Machines, Thread};
+use crate::mcp::tools::{Archive, Dispatch, Interrupt, Machines, Thread};
 
 /// How long each run may take, in seconds.
 const RUN_WITHIN: u64 = 300;
 
-/// Dispatch, wait, follow up and read against a live T3, to see that all of it works.
+/// Dispatch, wait, follow up, read and archive against a live T3, to see that all of it works.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -33,6 +33,9 @@ pub(super) struct Args {
     /// How many seconds each of the two runs may take
     #[arg(long, value_name = "SECONDS", default_value_t = RUN_WITHIN, value_parser = wait::timeouts())]
     timeout: u64,
+    /// Do not archive the thread
+    #[arg(long)]
+    keep: bool,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -45,7 +48,8 @@ Examples:
   t3code-mcp smoke mac shop
   t3code-mcp smoke mac shop --model claudeAgent/claude-haiku-4-5 --json
 
-It uses a model twice, for a word each. The agent may do nothing without asking; no event is made.";
+It uses a model twice, for a word each. The agent may do nothing without asking; no event is made,
+and the thread is archived at the end.";
 
 /// What came of it.
 #[derive(Debug, Default, Serialize)]
@@ -108,6 +112,9 @@ async fn go(asking: &Asking, args: &Args, report: &mut Report) -> Option<()> {
     report.step("follow up", dispatch(asking, second)).await?;
     report.step("wait again", answered(asking, &thread, args.timeout, "again")).await?;
     report.step("read", read(asking, &thread)).await?;
+    if !args.keep {
+        report.step("archive", archive(asking, &thread)).await?;
+    }
     Some(())
 }
 
@@ -214,6 +221,15 @@ async fn read(asking: &Asking, thread: &str) -> Done<()> {
         return Ok(((), format!("2 runs, {} messages", view.messages.len())));
     }
     Err(Failure::said(format_args!("the thread should have 2 runs and has {runs}")))
+}
+
+async fn archive(asking: &Asking, thread: &str) -> Done<()> {
+    let asked = ArchiveArgs {
+        thread_id: thread.to_owned(),
+        archived: Some(true),
+    };
+    asking.ask::<Archive>(&asked).await?;
+    Ok(((), "the thread lies in the archive".to_owned()))
 }
 
 /// Leaves nothing at work.

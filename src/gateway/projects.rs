@@ -108,7 +108,7 @@ fn is_busy(row: &ThreadRow) -> bool {
     row.active_run.is_some() || row.activity.is_some() || row.pending.is_some() || !ended
 }
 
-fn unreachable(shown: &Shown) -> Option<Unreachable> {
+pub(super) fn unreachable(shown: &Shown) -> Option<Unreachable> {
     let error = ToolError::from_machine(shown.member.name(), shown.error.as_ref()?);
     Some(Unreachable {
         machine: shown.member.name().to_owned(),

@@ -18,7 +18,7 @@ use crate::machine::{MachineError, Thread};
 use crate::protocol::RunId;
 
 /// What to do with a queue.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueArgs {
     /// The thread.
@@ -32,7 +32,7 @@ pub struct QueueArgs {
 }
 
 /// The queue, after what was done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct QueueAnswer {
     /// The thread.
     pub thread_id: String,

@@ -15,6 +15,7 @@ pub mod http;
 mod link;
 pub mod mirror;
 mod parts;
+mod queries;
 mod reads;
 #[cfg(test)]
 #[path = "../../tests/recordings/mod.rs"]

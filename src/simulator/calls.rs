@@ -16,6 +16,10 @@ use super::model::ProjectError;
 use super::streams::{Ask, ConfigStream, ShellStream, Stream, ThreadStream};
 use super::validate::{Shape, check};
 
+/// What a search takes, and how much it tells at most.
+const SEARCH_CHARS: std::ops::RangeInclusive<usize> = 2..=200;
+const SEARCH_LIMIT: usize = 50;
+
 /// What a call comes to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -149,7 +153,8 @@ fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
 
 /// Calls a procedure. The payload is judged before the scope.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
-    let Some((_, procedure, shape, scope)) = PROCEDURES.iter().find(|(name, ..)| *name == tag) else {
+    let known = PROCEDURES.iter().find(|(name, ..)| *name == tag && host.has(name));
+    let Some((_, procedure, shape, scope)) = known else {
         return Outcome::Done(die(&format!("Unknown request tag: {tag}")));
     };
     if let Err(words) = check(*shape, payload, host.gate) {
@@ -191,7 +196,19 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
         }
         Procedure::Projection => Outcome::Done(projection(host, text("threadId"))),
         Procedure::ArchivedSnapshot => Outcome::Done(success(&host.read().model.archived_shell())),
-        Procedure::Search => Outcome::Done(success(&host.read().model.search(text("query")))),
+        Procedure::Search => {
+            let query = text("query");
+            if !SEARCH_CHARS.contains(&query.trim().chars().count()) {
+                return Err(format!(
+                    "Expected a value with a length between 2 and 200\n  at [\"query\"]"
+                ));
+            }
+            let limit = payload.get("limit").and_then(Value::as_u64);
+            let limit = limit
+                .and_then(|limit| usize::try_from(limit).ok())
+                .unwrap_or(SEARCH_LIMIT);
+            Outcome::Done(success(&host.read().model.search(query, limit.min(SEARCH_LIMIT))))
+        }
         // Only its failure was ever seen, and there are no diffs here.
         Procedure::TurnDiff => Outcome::Done(fail(&json!({
             "_tag": "OrchestrationV2GetTurnDiffError",

@@ -220,6 +220,30 @@ fn a_wait_runs_out_a_run_is_interrupted_and_the_exit_code_says_so() {
 }
 
 #[test]
+fn a_queue_is_listed_and_changed() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let thread = dispatch(&place, "sleep 600");
+    let behind = |prompt: &str| {
+        let ran = run(&place, &["dispatch", "--thread-id", &thread, "--when-busy", "queue", "--json", prompt]);
+        json(&ran)["run_id"].as_str().unwrap().to_owned()
+    };
+    let (second, third) = (behind("say second"), behind("say third"));
+    let listed = json(&run(&place, &["queue", &thread, "--json"]));
+    assert_eq!((&listed["queue"][0]["run_id"], &listed["queue"][1]["run_id"]), (&json!(second), &json!(third)));
+    let ran = run(&place, &["queue", &thread, "--cancel", &second]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    assert!(ran.out.starts_with("cancelled\n") && ran.out.contains("say third"), "{}", ran.out);
+    run(&place, &["interrupt", &thread, "--queue", "hold"]);
+    assert_eq!(run(&place, &["wait", &thread]).code, Some(3), "its queue is held");
+    let ran = run(&place, &["queue", &thread, "--resume"]);
+    assert!(ran.out.starts_with("resumed\n"), "{ran:?}");
+    assert_eq!(run(&place, &["wait", &thread]).code, Some(0));
+    let ran = run(&place, &["queue", &thread, "--resume", "--cancel", &third]);
+    assert_eq!(ran.code, Some(2), "one thing at a time");
+}
+
+#[test]
 fn several_threads_are_waited_for_together() {
     let machine = Machine::start();
     let place = machine.place();

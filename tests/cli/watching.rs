@@ -84,7 +84,7 @@ fn smoke_goes_the_whole_way() {
     let place = machine.place();
     let ran = run(&place, &["smoke", "sim", "t3-smoke"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    for step in ["✓ machine", "✓ dispatch", "✓ wait", "✓ follow up", "✓ wait again", "✓ read"] {
+    for step in ["✓ machine", "✓ dispatch", "✓ wait", "✓ follow up", "✓ wait again", "✓ read", "✓ archive"] {
         assert!(ran.out.contains(step), "{step} is missing: {}", ran.out);
     }
     assert_eq!((machine.simulator.thread_count(), machine.simulator.runs().len()), (1, 2));

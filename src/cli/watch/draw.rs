@@ -48,9 +48,10 @@ fn heading(table: &Table) -> Line<'static> {
         Shows::Busy => "busy ones",
         Shows::Attention => "those that ask",
     };
+    let newest = if table.has_more() { "the newest " } else { "" };
     let asking = Span::from(format!("{ask} ask")).style(if ask > 0 { attention() } else { Style::new() });
     Line::from(vec![
-        Span::from(format!("{all} threads, {busy} busy, ")),
+        Span::from(format!("{newest}{all} threads, {busy} busy, ")),
         asking,
         Span::from(format!("; shown: {shows}")),
     ])
@@ -83,14 +84,23 @@ fn line(row: &Row, now: Timestamp) -> Line_<'static> {
         _ => Style::new(),
     };
     let age = age(row, now).map(spoken).unwrap_or_default();
+    let asks = asks(row);
     Line_::new([
         Cell::from(fact(&row.state)).style(style),
         Cell::from(fact(&row.machine)),
         Cell::from(fact(&row.project)),
         Cell::from(fact(&row.title)),
         Cell::from(age),
-        Cell::from(fact(&row.pending.join(", "))),
+        Cell::from(asks),
     ])
+}
+
+/// What somebody has to do about it.
+pub(super) fn asks(row: &Row) -> String {
+    match (row.held, row.pending.is_empty()) {
+        (true, true) => "its queue is held".to_owned(),
+        (_, _) => fact(&row.pending.join(", ")),
+    }
 }
 
 fn below_it(panel: &Panel, area: Rect, frame: &mut Frame<'_>) {
@@ -133,7 +143,7 @@ fn said(table: &Table) -> Line<'static> {
     let away: Vec<String> = table
         .unreachable()
         .iter()
-        .map(|(machine, why)| format!("{}: {}", fact(machine), fact(why)))
+        .map(|away| format!("{}: {}", fact(&away.machine), fact(&away.error)))
         .collect();
     Line::from(away.join("; ")).style(Style::new().fg(Color::Red))
 }

@@ -1,23 +1,34 @@
-//! The threads that the table shows, and where they come from.
+//! The threads that the table shows: what `t3_threads` lists, and since when those at work do.
+
+use std::collections::HashMap;
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::table::urgency;
 use crate::cli::Failure;
 use crate::cli::asking::Asking;
-use crate::gateway::{ThreadArgs, ThreadView, WatchArgs};
-use crate::mcp::tools::{Thread, Watch};
+use crate::gateway::{ListedThread, ThreadArgs, ThreadsArgs, Unreachable};
+use crate::mcp::tools::{Thread, Threads};
 
-/// So many threads are read at most.
-const MOST: usize = 30;
+/// What one call lists.
+const PAGE: usize = 50;
+
+/// So many pages are listed at most: the newest threads.
+const MOST_PAGES: usize = 4;
+
+/// So many threads are read for their beginning, each time.
+const MOST_READ: usize = 8;
 
 /// What there is now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Listed {
     pub(super) threads: Vec<Row>,
-    /// Machines that did not answer, and why.
-    pub(super) unreachable: Vec<(String, String)>,
+    /// There are older ones too.
+    pub(super) more: bool,
+    /// Machines that did not answer.
+    pub(super) unreachable: Vec<Unreachable>,
 }
 
 /// One thread.
@@ -28,6 +39,9 @@ pub(super) struct Row {
     pub(super) project: String,
     pub(super) title: String,
     pub(super) state: String,
+    /// T3 holds its queue.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) held: bool,
     /// What it asks: `question` or `approval`, each as often as it does.
     pub(super) pending: Vec<String>,
     /// Since when its run works.
@@ -38,33 +52,73 @@ pub(super) struct Row {
     pub(super) changed: Option<Timestamp>,
 }
 
-/// Asks for the threads: those that are watched, and those at work.
-pub(super) async fn list(asking: &Asking) -> Result<Listed, Failure> {
-    let known = asking.ask::<Watch>(&WatchArgs::default()).await?;
-    let threads = known.watched.iter().chain(&known.unwatched).take(MOST);
-    let asked: Vec<ThreadArgs> = threads
-        .map(|thread| ThreadArgs {
-            thread_id: thread.thread_id.clone(),
-            turns: Some(1),
-        })
-        .collect();
-    let seen = join_all(asked.iter().map(|thread| asking.ask::<Thread>(thread))).await;
-    Ok(Listed {
-        threads: seen.into_iter().filter_map(|seen| Some(row(&seen.ok()?))).collect(),
-        unreachable: Vec::new(),
-    })
+/// Lists again and again.
+#[derive(Debug, Default)]
+pub(super) struct Lister {
+    /// Since when the threads at work do.
+    since: HashMap<String, Timestamp>,
 }
 
-fn row(view: &ThreadView) -> Row {
-    let since = view.run.as_ref().and_then(|run| run.started_at.as_deref());
+impl Lister {
+    /// Asks for the threads.
+    pub(super) async fn list(&mut self, asking: &Asking) -> Result<Listed, Failure> {
+        let mut listed = Listed::default();
+        let mut cursor = None;
+        for _ in 0..MOST_PAGES {
+            let asked = ThreadsArgs {
+                limit: Some(PAGE),
+                cursor,
+                ..ThreadsArgs::default()
+            };
+            let page = asking.ask::<Threads>(&asked).await?;
+            listed.threads.extend(page.threads.iter().map(row));
+            listed.unreachable = page.unreachable;
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        listed.more = cursor.is_some();
+        self.date(asking, &mut listed.threads).await;
+        Ok(listed)
+    }
+
+    /// Says since when the threads at work do: a list does not, and it stays so while they work.
+    async fn date(&mut self, asking: &Asking, rows: &mut [Row]) {
+        let works = |row: &Row| urgency(row) > 0 && !matches!(row.state.as_str(), "queued" | "starting");
+        self.since
+            .retain(|thread, _| rows.iter().any(|row| row.thread_id == *thread && works(row)));
+        let undated: Vec<ThreadArgs> = rows
+            .iter()
+            .filter(|row| works(row) && !self.since.contains_key(&row.thread_id))
+            .take(MOST_READ)
+            .map(|row| ThreadArgs {
+                thread_id: row.thread_id.clone(),
+                turns: Some(1),
+            })
+            .collect();
+        // One that cannot be read shows how old its last change is.
+        let seen = join_all(undated.iter().map(|thread| asking.ask::<Thread>(thread))).await;
+        for view in seen.into_iter().flatten() {
+            let began = view.run.and_then(|run| run.started_at?.parse().ok());
+            self.since.extend(began.map(|began| (view.thread_id, began)));
+        }
+        for row in rows {
+            row.since = self.since.get(&row.thread_id).copied();
+        }
+    }
+}
+
+fn row(thread: &ListedThread) -> Row {
     Row {
-        thread_id: view.thread_id.clone(),
-        machine: view.machine.clone(),
-        project: view.project.clone(),
-        title: view.title.clone(),
-        state: view.state.clone(),
-        pending: view.pending.iter().map(|request| request.kind.clone()).collect(),
-        since: since.and_then(|at| at.parse().ok()),
-        changed: view.last_activity_at.parse().ok(),
+        thread_id: thread.thread_id.clone(),
+        machine: thread.machine.clone(),
+        project: thread.project.clone(),
+        title: thread.title.clone(),
+        state: thread.state.clone(),
+        held: thread.held == Some(true),
+        pending: thread.pending.iter().map(|request| request.kind.clone()).collect(),
+        since: None,
+        changed: thread.updated_at.parse().ok(),
     }
 }

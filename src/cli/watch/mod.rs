@@ -26,7 +26,7 @@ use crate::gateway::{
     AnswerAnswer, AnswerArgs, EventsAnswer, EventsArgs, InterruptAnswer, InterruptArgs, ThreadArgs, ThreadView,
 };
 use crate::mcp::tools::{Answer, Events, Interrupt, Thread};
-use listing::{Listed, list};
+use listing::{Listed, Lister};
 use screen::Screen;
 use table::{Table, Todo};
 
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 async fn once(asking: &Asking, json: bool) -> Result<(), Failure> {
     let mut table = Table::default();
-    let listed = list(asking).await?;
+    let listed = Lister::default().list(asking).await?;
     if json {
         return output::json(&listed);
     }
@@ -99,14 +99,17 @@ async fn once(asking: &Asking, json: bool) -> Result<(), Failure> {
                 view::fact(&row.project),
                 view::fact(&row.title),
                 table::age(row, now).map(words::spoken).unwrap_or_default(),
-                view::fact(&row.pending.join(", ")),
+                draw::asks(row),
                 view::fact(&row.thread_id),
             ]
         })
         .collect();
     output::table(["state", "machine", "project", "title", "for", "asks", "thread"], &rows);
-    for (machine, why) in table.unreachable() {
-        output::complain(format_args!("{}: {}", view::fact(machine), view::fact(why)));
+    for away in table.unreachable() {
+        output::complain(format_args!("{}: {}", view::fact(&away.machine), view::fact(&away.error)));
+    }
+    if table.has_more() {
+        output::complain(format_args!("there are older threads: t3code-mcp threads lists them"));
     }
     Ok(())
 }
@@ -114,10 +117,11 @@ async fn once(asking: &Asking, json: bool) -> Result<(), Failure> {
 /// A line of JSON for each change.
 async fn stream(asking: &Asking) -> Result<(), Failure> {
     let mut before = None;
+    let mut lister = Lister::default();
     let mut again = tokio::time::interval(LIST_EVERY);
     loop {
         again.tick().await;
-        let listed = list(asking).await?;
+        let listed = lister.list(asking).await?;
         if before.as_ref() != Some(&listed) {
             output::answer(format_args!("{}", crate::protocol::escape_json(&json!(listed).to_string())))?;
             before = Some(listed);
@@ -127,7 +131,7 @@ async fn stream(asking: &Asking) -> Result<(), Failure> {
 
 /// What came of something that was asked.
 enum Came {
-    Listed(Result<Listed, Failure>),
+    Listed(Lister, Result<Listed, Failure>),
     Read(Result<ThreadView, Failure>),
     Answered(Result<AnswerAnswer, Failure>),
     Interrupted(Result<InterruptAnswer, Failure>),
@@ -140,7 +144,8 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
     let mut table = Table::default();
     let mut open: FuturesUnordered<BoxFuture<'_, Came>> = FuturesUnordered::new();
     open.push(next_event(asking, None).boxed());
-    let mut listing = false;
+    // Away while it lists.
+    let mut lister = Some(Lister::default());
     let mut again = tokio::time::interval(LIST_EVERY);
     let mut clock = tokio::time::interval(CLOCK);
     loop {
@@ -166,8 +171,8 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
                 }
             }
             Some(came) = open.next(), if !open.is_empty() => match came {
-                Came::Listed(listed) => {
-                    listing = false;
+                Came::Listed(back, listed) => {
+                    lister = Some(back);
                     match listed {
                         Ok(listed) => table.show(listed),
                         Err(failure) => table.tell(failure.to_string()),
@@ -198,11 +203,15 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
             }
             _ = clock.tick() => {}
         }
-        if wants_list && !listing {
-            listing = true;
-            open.push(async { Came::Listed(list(asking).await) }.boxed());
+        if wants_list && let Some(lister) = lister.take() {
+            open.push(listed(asking, lister).boxed());
         }
     }
+}
+
+async fn listed(asking: &Asking, mut lister: Lister) -> Came {
+    let listed = lister.list(asking).await;
+    Came::Listed(lister, listed)
 }
 
 async fn read(asking: &Asking, thread_id: String) -> Came {

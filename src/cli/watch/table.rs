@@ -6,7 +6,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::dialog::{Dialog, Entered};
 use super::listing::{Listed, Row};
 use crate::cli::view;
-use crate::gateway::{AnswerArgs, ThreadView};
+use crate::gateway::{AnswerArgs, ThreadView, Unreachable};
 
 /// How far a page of text is scrolled.
 const PAGE: u16 = 10;
@@ -264,8 +264,13 @@ impl Table {
         self.listed.is_some()
     }
 
+    /// Whether there are older threads than those that were listed.
+    pub(super) fn has_more(&self) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.more)
+    }
+
     /// Machines that did not answer.
-    pub(super) fn unreachable(&self) -> &[(String, String)] {
+    pub(super) fn unreachable(&self) -> &[Unreachable] {
         self.listed.as_ref().map_or(&[], |listed| &listed.unreachable)
     }
 
@@ -298,7 +303,7 @@ fn most_scroll(text: &str) -> u16 {
 pub(super) fn urgency(row: &Row) -> u8 {
     match row.state.as_str() {
         "question" | "approval" => 2,
-        _ if !row.pending.is_empty() => 2,
+        _ if row.held || !row.pending.is_empty() => 2,
         "running" | "starting" | "finishing" | "queued" => 1,
         _ => 0,
     }

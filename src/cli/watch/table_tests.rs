@@ -21,6 +21,7 @@ fn row(id: &str, state: &str, title: &str) -> Row {
             "question" | "approval" => vec![state.to_owned()],
             _ => Vec::new(),
         },
+        held: false,
         since: Some("2026-01-01T00:08:30Z".parse().unwrap()),
         changed: Some("2026-01-01T00:09:48Z".parse().unwrap()),
     }
@@ -34,8 +35,16 @@ fn table() -> Table {
             row("runs", "running", "Fix the login"),
             row("asks", "question", "Choose a color"),
             row("lost", "failed", "Break it"),
+            Row {
+                held: true,
+                ..row("held", "queued", "Wait for it")
+            },
         ],
-        unreachable: vec![("linux".to_owned(), "it does not answer".to_owned())],
+        more: true,
+        unreachable: vec![Unreachable {
+            machine: "linux".to_owned(),
+            error: "it does not answer".to_owned(),
+        }],
     });
     table
 }
@@ -89,7 +98,7 @@ fn what_asks_stands_first_then_what_works() {
 fn the_selected_thread_stays_so_when_the_rows_change() {
     let mut table = table();
     assert_eq!(selected(&table), "asks");
-    press(&mut table, "j");
+    press(&mut table, "jj");
     assert_eq!(selected(&table), "runs");
     table.show(Listed {
         threads: vec![row("runs", "completed", "Fix the login"), row("new", "running", "x")],
@@ -112,11 +121,11 @@ fn a_filter_shows_what_is_busy_or_asks() {
     let mut table = table();
     let shown = |table: &Table| table.rows().iter().map(|row| row.thread_id.clone()).collect::<Vec<_>>();
     press(&mut table, "f");
-    assert_eq!(shown(&table), ["asks", "runs"]);
+    assert_eq!(shown(&table), ["asks", "held", "runs"]);
     press(&mut table, "f");
-    assert_eq!(shown(&table), ["asks"]);
+    assert_eq!(shown(&table), ["asks", "held"]);
     press(&mut table, "f");
-    assert_eq!(shown(&table).len(), 4);
+    assert_eq!(shown(&table).len(), 5);
 }
 
 #[test]
@@ -171,7 +180,7 @@ fn what_cannot_be_answered_here_is_said() {
 #[test]
 fn a_run_is_stopped_only_after_a_yes() {
     let mut table = table();
-    press(&mut table, "ji");
+    press(&mut table, "jji");
     view::snapshot("watch_interrupt", &drawn(&table));
     assert_eq!(press(&mut table, "n"), []);
     assert_eq!(press(&mut table, "iy"), [Todo::Interrupt("runs".to_owned())]);
@@ -212,7 +221,11 @@ fn hostile_text_stays_in_its_cell() {
     rows[0].pending = vec![evil.clone()];
     table.show(Listed {
         threads: rows,
-        unreachable: vec![(evil.clone(), evil.clone())],
+        unreachable: vec![Unreachable {
+            machine: evil.clone(),
+            error: evil.clone(),
+        }],
+        ..Listed::default()
     });
     let check = |table: &Table| {
         let text = drawn(table);
