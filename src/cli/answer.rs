@@ -99,7 +99,11 @@ async fn pending(asking: &Asking, args: &Args) -> Result<PendingView, Failure> {
 fn choose(view: ThreadView, id: Option<&str>) -> Result<PendingView, Failure> {
     let state = view::fact(&view.state);
     let machine = view::fact(&view.machine);
-    let ids: Vec<String> = view.pending.iter().map(|request| view::fact(&request.request_id)).collect();
+    let ids: Vec<String> = view
+        .pending
+        .iter()
+        .map(|request| view::fact(&request.request_id))
+        .collect();
     let mut meant: Vec<PendingView> = view
         .pending
         .into_iter()
@@ -179,7 +183,9 @@ async fn line() -> Result<String, Failure> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
-        let read = io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line));
+        let read = io::stdin()
+            .read_line(&mut line)
+            .map(|bytes| (bytes > 0).then_some(line));
         let _ = sender.send(read);
     });
     match receiver.await {
@@ -196,7 +202,12 @@ fn told(answer: &AnswerAnswer) -> String {
     };
     format!(
         "answered {}; the thread on {} is {}{run}",
-        answer.answered.iter().map(|id| view::fact(id)).collect::<Vec<_>>().join(", "),
+        answer
+            .answered
+            .iter()
+            .map(|id| view::fact(id))
+            .collect::<Vec<_>>()
+            .join(", "),
         view::fact(&answer.machine),
         view::fact(&answer.state)
     )
@@ -276,6 +287,9 @@ mod tests {
             ..request("b")
         };
         let told = |request: &PendingView| nobody_to_ask(request).told().unwrap_or_default();
-        view::snapshot("nobody_to_ask", &format!("{}\n\n{}", told(&request("a")), told(&approval)));
+        view::snapshot(
+            "nobody_to_ask",
+            &format!("{}\n\n{}", told(&request("a")), told(&approval)),
+        );
     }
 }

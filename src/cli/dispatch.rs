@@ -164,14 +164,22 @@ fn told(answer: &DispatchAnswer, with_next: bool) -> String {
         view::entry(&mut out, "run", run);
     }
     view::entry(&mut out, "state", &answer.state);
-    let place = [&answer.machine, &answer.project].map(|name| view::fact(name)).join(", ");
+    let place = [&answer.machine, &answer.project]
+        .map(|name| view::fact(name))
+        .join(", ");
     view::row(&mut out, "machine", &place);
     view::entry(&mut out, "folder", &answer.path);
-    let model = [&answer.model, &answer.runtime_mode].map(|name| view::fact(name)).join(", ");
+    let model = [&answer.model, &answer.runtime_mode]
+        .map(|name| view::fact(name))
+        .join(", ");
     view::row(&mut out, "model", &model);
     view::row(&mut out, "events", if answer.watch { "yes" } else { "none" });
     if answer.existing == Some(true) {
-        view::row(&mut out, "note", "an earlier call had started this; nothing new was started");
+        view::row(
+            &mut out,
+            "note",
+            "an earlier call had started this; nothing new was started",
+        );
     }
     for note in &answer.notes {
         view::entry(&mut out, "note", note);

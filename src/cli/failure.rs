@@ -104,9 +104,6 @@ mod tests {
             Failure::refused(&text.to_string()).told().unwrap_or_default(),
             "error: thread_busy: The thread \\u{1b}[2Jx\\nerror: forged works.\n  → Wait\\u{202e}."
         );
-        assert_eq!(
-            Failure::refused("no JSON").told().unwrap_or_default(),
-            "error: no JSON"
-        );
+        assert_eq!(Failure::refused("no JSON").told().unwrap_or_default(), "error: no JSON");
     }
 }

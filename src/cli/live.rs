@@ -156,11 +156,17 @@ mod tests {
     fn elsewhere_only_news_is_a_line() {
         let mut line = Line::new(false);
         line.hear("running, last activity 2 s ago (0 s)".to_owned(), after(0));
-        assert_eq!(line.at(after(0), 80), "waiting for 0 s; running, last activity 2 s ago\n");
+        assert_eq!(
+            line.at(after(0), 80),
+            "waiting for 0 s; running, last activity 2 s ago\n"
+        );
         line.hear("running, last activity 17 s ago (15 s)".to_owned(), after(15));
         assert_eq!(line.at(after(15), 80), "");
         line.hear("finishing, last activity 1 s ago (30 s)".to_owned(), after(30));
-        assert_eq!(line.at(after(30), 80), "waiting for 30 s; finishing, last activity 1 s ago\n");
+        assert_eq!(
+            line.at(after(30), 80),
+            "waiting for 30 s; finishing, last activity 1 s ago\n"
+        );
         line.hear("finishing, last activity 301 s ago (330 s)".to_owned(), after(330));
         assert_eq!(
             line.at(after(330), 80),

@@ -85,7 +85,12 @@ fn told(answer: &QueueAnswer) -> String {
     } else {
         ""
     };
-    let _ = writeln!(out, "the thread on {} is {}{held}", view::fact(&answer.machine), view::fact(&answer.state));
+    let _ = writeln!(
+        out,
+        "the thread on {} is {}{held}",
+        view::fact(&answer.machine),
+        view::fact(&answer.state)
+    );
     if let Some(run) = &answer.active_run {
         let _ = writeln!(out, "  at work: {}", view::fact(run));
     }
@@ -113,10 +118,14 @@ mod tests {
         let answer = |value: serde_json::Value| -> String {
             serde_json::from_value(value).map_or_else(|error| error.to_string(), |answer| told(&answer))
         };
-        let held = answer(json!({"thread_id": "t", "machine": "mac", "state": "queued", "held": true, "left_out": 2, "queue": [
-            {"run_id": "r-2", "position": 1, "text": "Then\n\u{1b}[2Jthe README"}, {"run_id": "r-3", "position": 2}]}));
-        let steered = answer(json!({"thread_id": "t", "machine": "mac", "state": "running", "active_run": "r-1", "queue": [],
-            "outcome": "steered", "run_id": "r-1"}));
+        let held = answer(
+            json!({"thread_id": "t", "machine": "mac", "state": "queued", "held": true, "left_out": 2, "queue": [
+            {"run_id": "r-2", "position": 1, "text": "Then\n\u{1b}[2Jthe README"}, {"run_id": "r-3", "position": 2}]}),
+        );
+        let steered = answer(
+            json!({"thread_id": "t", "machine": "mac", "state": "running", "active_run": "r-1", "queue": [],
+            "outcome": "steered", "run_id": "r-1"}),
+        );
         view::snapshot("queue", &format!("{held}\n\n{steered}"));
     }
 }

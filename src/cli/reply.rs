@@ -77,7 +77,11 @@ mod tests {
     fn a_number_is_an_option_and_other_words_are_ones_own() {
         let colors = question(&["Red", "Blue", "2"]);
         assert_eq!(to_question(&colors, " 1 "), Ok(Some(json!("Red"))));
-        assert_eq!(to_question(&colors, "2"), Ok(Some(json!("2"))), "a label goes before a number");
+        assert_eq!(
+            to_question(&colors, "2"),
+            Ok(Some(json!("2"))),
+            "a label goes before a number"
+        );
         assert_eq!(to_question(&colors, "Blue"), Ok(Some(json!("Blue"))));
         assert_eq!(to_question(&colors, "Green, or so"), Ok(Some(json!("Green, or so"))));
         assert_eq!(to_question(&colors, "1, Blue"), Ok(Some(json!(["Red", "Blue"]))));

@@ -104,13 +104,17 @@ async fn go(asking: &Asking, args: &Args, report: &mut Report) -> Option<()> {
     let dispatched = report.step("dispatch", dispatch(asking, first)).await?;
     let thread = dispatched.thread_id;
     report.thread_id = Some(thread.clone());
-    report.step("wait", answered(asking, &thread, args.timeout, "ready")).await?;
+    report
+        .step("wait", answered(asking, &thread, args.timeout, "ready"))
+        .await?;
     let second = DispatchArgs {
         thread_id: Some(thread.clone()),
         ..task("again")
     };
     report.step("follow up", dispatch(asking, second)).await?;
-    report.step("wait again", answered(asking, &thread, args.timeout, "again")).await?;
+    report
+        .step("wait again", answered(asking, &thread, args.timeout, "again"))
+        .await?;
     report.step("read", read(asking, &thread)).await?;
     if !args.keep {
         report.step("archive", archive(asking, &thread)).await?;
@@ -145,7 +149,12 @@ impl Report {
             let mark = if ok { '✓' } else { '✗' };
             output::say(format_args!("{mark} {step} ({seconds:.1} s): {}", view::fact(&said)));
         }
-        self.steps.push(Step { step, ok, seconds, said });
+        self.steps.push(Step {
+            step,
+            ok,
+            seconds,
+            said,
+        });
         result
     }
 }
@@ -160,7 +169,9 @@ async fn online(asking: &Asking, name: &str) -> Done<()> {
         }
         Some(machine) => {
             let why = machine.error.as_deref().unwrap_or("it does not answer");
-            Err(Failure::said(format_args!("{name} is not online: {why}. Ask t3code-mcp doctor")))
+            Err(Failure::said(format_args!(
+                "{name} is not online: {why}. Ask t3code-mcp doctor"
+            )))
         }
         None => Err(Failure::said(format_args!(
             "there is no machine {name}; there are: {}",
@@ -220,7 +231,9 @@ async fn read(asking: &Asking, thread: &str) -> Done<()> {
     if runs == 2 {
         return Ok(((), format!("2 runs, {} messages", view.messages.len())));
     }
-    Err(Failure::said(format_args!("the thread should have 2 runs and has {runs}")))
+    Err(Failure::said(format_args!(
+        "the thread should have 2 runs and has {runs}"
+    )))
 }
 
 async fn archive(asking: &Asking, thread: &str) -> Done<()> {
@@ -234,7 +247,9 @@ async fn archive(asking: &Asking, thread: &str) -> Done<()> {
 
 /// Leaves nothing at work.
 async fn stop(asking: &Asking, report: &mut Report) {
-    let Some(thread_id) = report.thread_id.clone() else { return };
+    let Some(thread_id) = report.thread_id.clone() else {
+        return;
+    };
     let asked = InterruptArgs {
         thread_id,
         ..InterruptArgs::default()

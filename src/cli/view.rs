@@ -29,7 +29,12 @@ pub(super) fn thread(view: &ThreadView) -> String {
         "tools",
         view.tools.iter().map(|tool| {
             let code = tool.exit_code.map(|code| format!(" ({code})")).unwrap_or_default();
-            format!("{}{code}  {}  {}", fact(&tool.status), fact(&tool.kind), fact(&tool.title))
+            format!(
+                "{}{code}  {}  {}",
+                fact(&tool.status),
+                fact(&tool.kind),
+                fact(&tool.title)
+            )
         }),
     );
     list(
@@ -103,7 +108,11 @@ fn head(out: &mut String, view: &ThreadView) {
     if model != ", " {
         row(out, "model", &model);
     }
-    for (name, value) in [("session", &view.session), ("branch", &view.branch), ("worktree", &view.worktree)] {
+    for (name, value) in [
+        ("session", &view.session),
+        ("branch", &view.branch),
+        ("worktree", &view.worktree),
+    ] {
         if let Some(value) = value {
             entry(out, name, value);
         }
@@ -115,7 +124,10 @@ fn head(out: &mut String, view: &ThreadView) {
 
 fn run_line(run: &RunView) -> String {
     let mut line = format!("{}. {}, {}", run.ordinal, fact(&run.id), fact(&run.status));
-    if let Some(time) = run.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+    if let Some(time) = run
+        .seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    {
         let _ = write!(line, ", {}", spoken(time));
     }
     if let Some(next) = &run.continues_in {
@@ -141,7 +153,12 @@ pub(super) fn quote(out: &mut String, text: &str) {
 
 /// What a request asks, and how it is answered.
 pub(super) fn asked(out: &mut String, request: &PendingView, machine: &str) {
-    let _ = writeln!(out, "\nit asks ({} {}):", fact(&request.kind), fact(&request.request_id));
+    let _ = writeln!(
+        out,
+        "\nit asks ({} {}):",
+        fact(&request.kind),
+        fact(&request.request_id)
+    );
     for asked in &request.questions {
         question(out, asked);
     }
@@ -180,7 +197,12 @@ pub(super) fn question(out: &mut String, question: &QuestionView) {
     } else {
         format!("; {}", rules.join(", "))
     };
-    let _ = writeln!(out, "  {} [{}{rules}]", Untrusted(&question.question), fact(&question.id));
+    let _ = writeln!(
+        out,
+        "  {} [{}{rules}]",
+        Untrusted(&question.question),
+        fact(&question.id)
+    );
     for (number, option) in question.options.iter().enumerate() {
         let meaning = if option.description.is_empty() {
             String::new()

@@ -100,5 +100,8 @@ fn a_long_fact_is_cut_and_a_message_is_not() {
     let text = thread(&view);
     assert!(text.starts_with(&format!("{}…\n", "t".repeat(200))), "{text}");
     assert!(text.contains(&"m".repeat(5_000)), "the report is what one came for");
-    assert!(text.contains(&"d".repeat(1_000)), "one decides about the whole of a command");
+    assert!(
+        text.contains(&"d".repeat(1_000)),
+        "one decides about the whole of a command"
+    );
 }

@@ -87,7 +87,10 @@ mod tests {
     #[test]
     fn a_time_is_said_in_two_units_at_most() {
         let said = [0, 59, 60, 3_599, 3_600, 90_061].map(|seconds| spoken(Duration::from_secs(seconds)));
-        assert_eq!(said, ["0 s", "59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"]);
+        assert_eq!(
+            said,
+            ["0 s", "59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"]
+        );
     }
 
     #[test]

@@ -188,7 +188,9 @@ impl Gateway {
     async fn claim_batch(&self, caller: &Caller, request: &str, hash: PayloadHash) -> Result<(), ToolError> {
         let same = match &self.ledger {
             Some(ledger) => {
-                let claimed = ledger.store.claim_batch(&caller.client, request, hash, Timestamp::now());
+                let claimed = ledger
+                    .store
+                    .claim_batch(&caller.client, request, hash, Timestamp::now());
                 claimed.await.map_err(|error| not_kept(&error))?
             }
             None => self.receipts().claim_batch(&caller.client, request, hash),
@@ -203,7 +205,9 @@ impl Gateway {
                 text::quoted(request)
             ),
         )
-        .hint("Repeat the first call exactly, or send only the items that are new or put right, with another request_id."))
+        .hint(
+            "Repeat the first call exactly, or send only the items that are new or put right, with another request_id.",
+        ))
     }
 
     /// A call of which nothing was ever sent may be put right under the same request id.

@@ -162,7 +162,7 @@ impl Gateway {
     async fn cancel_queued(&self, found: &Found, run: &RunId) -> Result<Outcome, ToolError> {
         let mut refused = None;
         for _ in 0..TRIES {
-            match self.look(found, run, refused.as_ref()).await? {
+            match self.look_at_run(found, run, refused.as_ref()).await? {
                 Means::Done(Outcome::Cancelled) => return Ok(Outcome::Cancelled),
                 Means::Done(Outcome::Steered(into)) => {
                     return Err(no_more(
@@ -189,7 +189,7 @@ impl Gateway {
     async fn steer_queued(&self, found: &Found, run: &RunId) -> Result<Outcome, ToolError> {
         let mut refused = None;
         for _ in 0..TRIES {
-            match self.look(found, run, refused.as_ref()).await? {
+            match self.look_at_run(found, run, refused.as_ref()).await? {
                 Means::Done(Outcome::Cancelled) => {
                     return Err(no_more(found, run, "was taken out of the queue")
                         .hint("Send its prompt again with t3_dispatch (thread_id, when_busy: steer)."));
@@ -231,7 +231,7 @@ impl Gateway {
     }
 
     /// What the run's state means. After a refusal that it does not explain, the refusal is the answer.
-    async fn look(&self, found: &Found, run: &RunId, refused: Option<&ToolError>) -> Result<Means, ToolError> {
+    async fn look_at_run(&self, found: &Found, run: &RunId, refused: Option<&ToolError>) -> Result<Means, ToolError> {
         let mut thread = self.read_queue(found).await?;
         let shows = |thread: &Thread| thread.facts.runs.iter().any(|known| known.id == *run);
         if thread.partial && !shows(&thread) {
@@ -268,7 +268,10 @@ impl Gateway {
             let said = ToolError::from_machine(found.member.name(), &error);
             // Known, but not what the thread does now: a repetition says so.
             ToolError {
-                message: format!("The queue was changed, but what the thread does now is not known. {}", said.message),
+                message: format!(
+                    "The queue was changed, but what the thread does now is not known. {}",
+                    said.message
+                ),
                 ..said
             }
         })
@@ -319,8 +322,7 @@ fn target(standing: &Standing<'_>, found: &Found) -> Result<RunId, ToolError> {
 /// T3 refused because of the run that the message was to go into, and another one is at work now.
 fn is_race(standing: &Standing<'_>, refused: &ToolError) -> bool {
     let named = |id: &RunId| refused.message.contains(id.0.as_str());
-    standing.status.active.as_ref().is_none_or(|active| !named(active))
-        && !standing.status.queue.iter().any(named)
+    standing.status.active.as_ref().is_none_or(|active| !named(active)) && !standing.status.queue.iter().any(named)
 }
 
 fn is_held(standing: &Standing<'_>) -> bool {
@@ -361,7 +363,11 @@ fn given_up(found: &Found, refused: Option<ToolError>) -> ToolError {
 fn no_more(found: &Found, run: &RunId, what: &str) -> ToolError {
     ToolError::new(
         ErrorCode::InvalidRequest,
-        format!("The run {} of {} is not in the queue: it {what}.", text::quoted(&run.0), found.id),
+        format!(
+            "The run {} of {} is not in the queue: it {what}.",
+            text::quoted(&run.0),
+            found.id
+        ),
     )
     .with("run_id", run.to_string())
 }

@@ -66,7 +66,10 @@ fn without_an_owner_a_command_is_it_and_what_it_starts_is_written_down() {
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     assert!(ran.out.contains("    | again"), "{}", ran.out);
     let seen = json(&run(&place, &["thread", &thread, "--turns", "1", "--json"]));
-    assert_eq!((&seen["state"], &seen["thread_id"]), (&json!("completed"), &json!(thread)));
+    assert_eq!(
+        (&seen["state"], &seen["thread_id"]),
+        (&json!("completed"), &json!(thread))
+    );
     assert_eq!(events(&place), ["completed", "completed"]);
 }
 
@@ -91,12 +94,22 @@ fn beside_an_owner_a_command_works_through_it() {
 fn a_request_id_starts_the_work_once_whoever_owns_the_state() {
     let machine = Machine::start();
     let place = machine.place();
-    let task = ["dispatch", "--json", "--request-id", "nightly", "--no-watch", "say once"];
+    let task = [
+        "dispatch",
+        "--json",
+        "--request-id",
+        "nightly",
+        "--no-watch",
+        "say once",
+    ];
     let first = json(&run(&place, &task));
     assert_eq!(first["watch"], false);
     let _owner = Client::start(&place);
     let again = json(&run(&place, &task));
-    assert_eq!((&again["thread_id"], &again["existing"]), (&first["thread_id"], &json!(true)));
+    assert_eq!(
+        (&again["thread_id"], &again["existing"]),
+        (&first["thread_id"], &json!(true))
+    );
     assert_eq!(machine.simulator.thread_count(), 1);
 }
 
@@ -107,8 +120,21 @@ fn every_argument_gets_there() {
     let ran = run(
         &place,
         &[
-            "dispatch", "-m", "sim", "-p", "t3-smoke", "--title", "A title", "--model", "codex/gpt-5", "--runtime-mode",
-            "approval-required", "--interaction-mode", "plan", "--json", "say hi",
+            "dispatch",
+            "-m",
+            "sim",
+            "-p",
+            "t3-smoke",
+            "--title",
+            "A title",
+            "--model",
+            "codex/gpt-5",
+            "--runtime-mode",
+            "approval-required",
+            "--interaction-mode",
+            "plan",
+            "--json",
+            "say hi",
         ],
     );
     let answer = json(&ran);
@@ -120,10 +146,21 @@ fn every_argument_gets_there() {
     run(&place, &["wait", thread]);
     let more = json(&run(
         &place,
-        &["dispatch", "--thread-id", thread, "--when-busy", "queue", "--json", "say more"],
+        &[
+            "dispatch",
+            "--thread-id",
+            thread,
+            "--when-busy",
+            "queue",
+            "--json",
+            "say more",
+        ],
     ));
     assert_eq!(more["thread_id"], answer["thread_id"]);
-    let wrong = run(&place, &["dispatch", "--option", "nonsense=1", "--model", "codex/gpt-5", "say hi"]);
+    let wrong = run(
+        &place,
+        &["dispatch", "--option", "nonsense=1", "--model", "codex/gpt-5", "say hi"],
+    );
     assert_eq!((wrong.code, wrong.out.as_str()), (Some(1), ""));
     assert!(wrong.err.starts_with("error: model_unavailable: "), "{}", wrong.err);
     let wrong = run(&place, &["dispatch", "--when-busy", "never", "say hi"]);
@@ -134,7 +171,9 @@ fn every_argument_gets_there() {
 #[test]
 fn a_prompt_comes_from_a_file_or_from_stdin() {
     let machine = Machine::start();
-    let place = machine.place().file("cwd/task.md", "Do it.\nsay from the file\n", 0o600);
+    let place = machine
+        .place()
+        .file("cwd/task.md", "Do it.\nsay from the file\n", 0o600);
     let ran = run(&place, &["dispatch", "--file", "task.md", "--wait"]);
     assert!(ran.out.contains("    | from the file"), "{ran:?}");
     let mut child = command(&place, &["dispatch", "--wait"])
@@ -163,14 +202,34 @@ fn a_question_is_answered_by_flags_and_an_approval_decided() {
     assert_snapshot!("nobody_to_ask", steady(&ran.err));
     let ran = run(&place, &["answer", &thread, "-a", "color=Red"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("invalid_request") && ran.err.contains("extras"), "{ran:?}");
-    let ran = run(&place, &["answer", &thread, "-a", "color=Red", "-a", "extras=A", "-a", "extras=B"]);
+    assert!(
+        ran.err.contains("invalid_request") && ran.err.contains("extras"),
+        "{ran:?}"
+    );
+    let ran = run(
+        &place,
+        &["answer", &thread, "-a", "color=Red", "-a", "extras=A", "-a", "extras=B"],
+    );
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
     let ran = run(&place, &["wait", &thread]);
     assert_eq!(ran.code, Some(0));
-    assert!(ran.out.contains(r#""Which color?":["Red"],"Which extras?":["A","B"]"#), "{}", ran.out);
+    assert!(
+        ran.out.contains(r#""Which color?":["Red"],"Which extras?":["A","B"]"#),
+        "{}",
+        ran.out
+    );
 
-    let ran = run(&place, &["dispatch", "--wait", "--json", "--runtime-mode", "approval-required", "approve rm -rf x"]);
+    let ran = run(
+        &place,
+        &[
+            "dispatch",
+            "--wait",
+            "--json",
+            "--runtime-mode",
+            "approval-required",
+            "approve rm -rf x",
+        ],
+    );
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let thread = json(&ran)["wait"]["thread_id"].as_str().unwrap().to_owned();
     let answered = json(&run(&place, &["answer", &thread, "--decision", "decline", "--json"]));
@@ -197,7 +256,11 @@ fn on_a_terminal_it_asks_what_the_thread_asks() {
     terminal.until_shown("answered ");
     assert_eq!(terminal.end(), Some(0), "{}", terminal.shown());
     let ran = run(&place, &["wait", &thread]);
-    assert!(ran.out.contains(r#""Which color?":["Blue"],"Which extras?":["A","B"]"#), "{}", ran.out);
+    assert!(
+        ran.out.contains(r#""Which color?":["Blue"],"Which extras?":["A","B"]"#),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
@@ -225,15 +288,33 @@ fn a_queue_is_listed_and_changed() {
     let place = machine.place();
     let thread = dispatch(&place, "sleep 600");
     let behind = |prompt: &str| {
-        let ran = run(&place, &["dispatch", "--thread-id", &thread, "--when-busy", "queue", "--json", prompt]);
+        let ran = run(
+            &place,
+            &[
+                "dispatch",
+                "--thread-id",
+                &thread,
+                "--when-busy",
+                "queue",
+                "--json",
+                prompt,
+            ],
+        );
         json(&ran)["run_id"].as_str().unwrap().to_owned()
     };
     let (second, third) = (behind("say second"), behind("say third"));
     let listed = json(&run(&place, &["queue", &thread, "--json"]));
-    assert_eq!((&listed["queue"][0]["run_id"], &listed["queue"][1]["run_id"]), (&json!(second), &json!(third)));
+    assert_eq!(
+        (&listed["queue"][0]["run_id"], &listed["queue"][1]["run_id"]),
+        (&json!(second), &json!(third))
+    );
     let ran = run(&place, &["queue", &thread, "--cancel", &second]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
-    assert!(ran.out.starts_with("cancelled\n") && ran.out.contains("say third"), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("cancelled\n") && ran.out.contains("say third"),
+        "{}",
+        ran.out
+    );
     run(&place, &["interrupt", &thread, "--queue", "hold"]);
     assert_eq!(run(&place, &["wait", &thread]).code, Some(3), "its queue is held");
     let ran = run(&place, &["queue", &thread, "--resume"]);
@@ -251,7 +332,10 @@ fn several_threads_are_waited_for_together() {
     let (fast, slow) = (dispatch(&place, "say fast"), dispatch(&place, "sleep 600"));
     let any = run(&place, &["wait", &fast, &slow, "--json"]);
     assert_eq!((any.code, &json(&any)["done"]), (Some(0), &json!([fast])));
-    let all = run(&place, &["wait", &fast, &slow, "--until", "all", "--timeout", "5", "--json"]);
+    let all = run(
+        &place,
+        &["wait", &fast, &slow, "--until", "all", "--timeout", "5", "--json"],
+    );
     assert_eq!((all.code, &json(&all)["still_running"]), (Some(4), &json!(true)));
 }
 
@@ -347,8 +431,15 @@ fn hostile_text_of_a_thread_does_nothing_to_the_terminal() {
     for ran in shown {
         let hidden = |c: char| c != '\n' && (c.is_control() || ('\u{200b}'..='\u{202e}').contains(&c));
         assert!(!ran.out.contains(hidden) && !ran.err.contains(hidden), "{ran:?}");
-        assert!(!ran.out.contains("\nerror: forged") && !ran.err.contains("\nerror: forged"), "{ran:?}");
-        let ours = |line: &str| ["error: ", "  → ", "waiting for "].iter().any(|begin| line.starts_with(begin));
+        assert!(
+            !ran.out.contains("\nerror: forged") && !ran.err.contains("\nerror: forged"),
+            "{ran:?}"
+        );
+        let ours = |line: &str| {
+            ["error: ", "  → ", "waiting for "]
+                .iter()
+                .any(|begin| line.starts_with(begin))
+        };
         assert!(ran.err.lines().all(ours), "{ran:?}");
     }
 }

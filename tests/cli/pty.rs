@@ -38,7 +38,10 @@ impl OnTerminal {
         let name = ptsname(&master, Vec::new()).unwrap();
         let open = || {
             let mut options = File::options();
-            std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NOCTTY.bits().cast_signed());
+            std::os::unix::fs::OpenOptionsExt::custom_flags(
+                &mut options,
+                rustix::fs::OFlags::NOCTTY.bits().cast_signed(),
+            );
             options.read(true).write(true).open(name.to_str().unwrap()).unwrap()
         };
         let terminal = open();
@@ -117,7 +120,8 @@ impl OnTerminal {
 
     /// Keys are read and shown as they were before the command.
     pub fn is_as_before(&self) -> bool {
-        let modes = |termios: &Termios| termios.local_modes & (LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+        let modes =
+            |termios: &Termios| termios.local_modes & (LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         modes(&tcgetattr(&self.terminal).unwrap()) == modes(&self.before)
     }
 }

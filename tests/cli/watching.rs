@@ -38,7 +38,10 @@ fn a_key_answers_what_a_thread_asks() {
     assert_eq!(view["state"], "completed");
     terminal.keys("q");
     assert_eq!(terminal.end(), Some(0));
-    assert!(terminal.until_shown(LEAVES).ends_with("\u{1b}[?25h"), "the cursor is back");
+    assert!(
+        terminal.until_shown(LEAVES).ends_with("\u{1b}[?25h"),
+        "the cursor is back"
+    );
     assert!(terminal.is_as_before());
 }
 
@@ -68,11 +71,18 @@ fn without_a_terminal_it_prints_the_table_or_says_how() {
     let ran = run(&place, &["watch"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
     assert!(ran.err.contains("--once"), "{}", ran.err);
-    let dispatched = run(&place, &["dispatch", "--title", "Sleep\u{1b}[2J", "--json", "sleep 600"]);
+    let dispatched = run(
+        &place,
+        &["dispatch", "--title", "Sleep\u{1b}[2J", "--json", "sleep 600"],
+    );
     let dispatched: Value = serde_json::from_str(&dispatched.out).unwrap();
     let ran = run(&place, &["watch", "--once"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
-    assert!(ran.out.contains("running") && ran.out.contains(r"Sleep\u{1b}[2J"), "{}", ran.out);
+    assert!(
+        ran.out.contains("running") && ran.out.contains(r"Sleep\u{1b}[2J"),
+        "{}",
+        ran.out
+    );
     let ran: Value = serde_json::from_str(&run(&place, &["watch", "--once", "--json"]).out).unwrap();
     assert_eq!(ran["threads"][0]["thread_id"], dispatched["thread_id"]);
     assert_eq!(ran["threads"][0]["state"], "running");
@@ -84,15 +94,29 @@ fn smoke_goes_the_whole_way() {
     let place = machine.place();
     let ran = run(&place, &["smoke", "sim", "t3-smoke"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    for step in ["✓ machine", "✓ dispatch", "✓ wait", "✓ follow up", "✓ wait again", "✓ read", "✓ archive"] {
+    for step in [
+        "✓ machine",
+        "✓ dispatch",
+        "✓ wait",
+        "✓ follow up",
+        "✓ wait again",
+        "✓ read",
+        "✓ archive",
+    ] {
         assert!(ran.out.contains(step), "{step} is missing: {}", ran.out);
     }
-    assert_eq!((machine.simulator.thread_count(), machine.simulator.runs().len()), (1, 2));
+    assert_eq!(
+        (machine.simulator.thread_count(), machine.simulator.runs().len()),
+        (1, 2)
+    );
     let report: Value = serde_json::from_str(&run(&place, &["smoke", "sim", "t3-smoke", "--json"]).out).unwrap();
     assert_eq!(report["ok"], true);
     let ran = run(&place, &["smoke", "sim", "nothing"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.out.contains("✗ dispatch") && ran.out.contains("project_not_found"), "{ran:?}");
+    assert!(
+        ran.out.contains("✗ dispatch") && ran.out.contains("project_not_found"),
+        "{ran:?}"
+    );
     let ran = run(&place, &["smoke", "mac", "shop"]);
     assert!(ran.out.contains("there is no machine mac; there are: sim"), "{ran:?}");
 }

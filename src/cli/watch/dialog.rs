@@ -83,8 +83,7 @@ impl Dialog {
         if let Some(question) = self.request.questions.get(self.at) {
             match reply::to_question(question, &typed) {
                 Ok(answer) => {
-                    self.answers
-                        .extend(answer.map(|answer| (question.id.clone(), answer)));
+                    self.answers.extend(answer.map(|answer| (question.id.clone(), answer)));
                 }
                 Err(wrong) => return self.again(wrong),
             }

@@ -106,7 +106,11 @@ async fn once(asking: &Asking, json: bool) -> Result<(), Failure> {
         .collect();
     output::table(["state", "machine", "project", "title", "for", "asks", "thread"], &rows);
     for away in table.unreachable() {
-        output::complain(format_args!("{}: {}", view::fact(&away.machine), view::fact(&away.error)));
+        output::complain(format_args!(
+            "{}: {}",
+            view::fact(&away.machine),
+            view::fact(&away.error)
+        ));
     }
     if table.has_more() {
         output::complain(format_args!("there are older threads: t3code-mcp threads lists them"));
@@ -123,7 +127,10 @@ async fn stream(asking: &Asking) -> Result<(), Failure> {
         again.tick().await;
         let listed = lister.list(asking).await?;
         if before.as_ref() != Some(&listed) {
-            output::answer(format_args!("{}", crate::protocol::escape_json(&json!(listed).to_string())))?;
+            output::answer(format_args!(
+                "{}",
+                crate::protocol::escape_json(&json!(listed).to_string())
+            ))?;
             before = Some(listed);
         }
     }
@@ -139,7 +146,8 @@ enum Came {
 }
 
 async fn live(asking: &Asking) -> Result<(), Failure> {
-    let mut screen = Screen::take().map_err(|error| Failure::said(format_args!("the terminal cannot be used ({error})")))?;
+    let mut screen =
+        Screen::take().map_err(|error| Failure::said(format_args!("the terminal cannot be used ({error})")))?;
     let mut events = screen::events();
     let mut table = Table::default();
     let mut open: FuturesUnordered<BoxFuture<'_, Came>> = FuturesUnordered::new();

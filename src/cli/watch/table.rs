@@ -39,11 +39,21 @@ pub(super) enum Panel {
     #[default]
     Nothing,
     /// A thread is being read.
-    Opening { thread: String, to_answer: bool },
-    Thread { thread: String, text: String, scroll: u16 },
+    Opening {
+        thread: String,
+        to_answer: bool,
+    },
+    Thread {
+        thread: String,
+        text: String,
+        scroll: u16,
+    },
     Answering(Box<Dialog>),
     /// Whether a run is really to be stopped.
-    Interrupting { thread: String, title: String },
+    Interrupting {
+        thread: String,
+        title: String,
+    },
 }
 
 /// What is to be done.
@@ -188,8 +198,15 @@ impl Table {
 
     /// What can be done about the selected thread.
     fn act(&mut self, code: KeyCode) -> Todo {
-        let Some(row) = self.position().and_then(|at| self.rows().get(at).map(|row| (*row).clone())) else {
-            return if code == KeyCode::Char('r') { Todo::List } else { Todo::Nothing };
+        let Some(row) = self
+            .position()
+            .and_then(|at| self.rows().get(at).map(|row| (*row).clone()))
+        else {
+            return if code == KeyCode::Char('r') {
+                Todo::List
+            } else {
+                Todo::Nothing
+            };
         };
         match code {
             KeyCode::Char('a') => self.open(row.thread_id, true),
@@ -311,7 +328,11 @@ pub(super) fn urgency(row: &Row) -> u8 {
 
 /// Since when a thread works, or how long it has rested.
 pub(super) fn age(row: &Row, now: Timestamp) -> Option<std::time::Duration> {
-    let from = if urgency(row) > 0 { row.since.or(row.changed) } else { row.changed };
+    let from = if urgency(row) > 0 {
+        row.since.or(row.changed)
+    } else {
+        row.changed
+    };
     std::time::Duration::try_from(now.duration_since(from?)).ok()
 }
 

@@ -50,8 +50,10 @@ fn table() -> Table {
 }
 
 fn view(pending: &serde_json::Value) -> ThreadView {
-    serde_json::from_value(json!({"thread_id": "asks", "machine": "mac", "title": "Choose a color", "state": "question",
-        "pending": pending, "messages": [{"role": "user", "text": "ask", "at": "2026-01-01T00:08:30Z"}]}))
+    serde_json::from_value(
+        json!({"thread_id": "asks", "machine": "mac", "title": "Choose a color", "state": "question",
+        "pending": pending, "messages": [{"role": "user", "text": "ask", "at": "2026-01-01T00:08:30Z"}]}),
+    )
     .unwrap()
 }
 
@@ -63,9 +65,7 @@ fn question() -> serde_json::Value {
 
 fn drawn(table: &Table) -> String {
     let mut terminal = Terminal::new(TestBackend::new(100, 24)).unwrap();
-    terminal
-        .draw(|frame| draw(table, NOW.parse().unwrap(), frame))
-        .unwrap();
+    terminal.draw(|frame| draw(table, NOW.parse().unwrap(), frame)).unwrap();
     terminal.backend().to_string()
 }
 
@@ -142,7 +142,10 @@ fn a_key_answers_a_question_step_by_step() {
     let [Todo::Answer(answer)] = done.as_slice() else {
         panic!("{done:?}");
     };
-    assert_eq!((answer.thread_id.as_str(), answer.request_id.as_deref()), ("asks", Some("q")));
+    assert_eq!(
+        (answer.thread_id.as_str(), answer.request_id.as_deref()),
+        ("asks", Some("q"))
+    );
     assert_eq!(json!(answer.answers), json!({"color": "Blue", "why": "q, so"}));
     assert!(matches!(table.panel, Panel::Nothing));
 }
@@ -173,7 +176,9 @@ fn what_cannot_be_answered_here_is_said() {
     table.read(&view(&json!([])));
     assert!(drawn(&table).contains("it asks nothing"));
     press(&mut table, "a");
-    table.read(&view(&json!([{"kind": "approval", "request_id": "p", "answerable": false}])));
+    table.read(&view(
+        &json!([{"kind": "approval", "request_id": "p", "answerable": false}]),
+    ));
     assert!(drawn(&table).contains("only be answered in T3 itself, on mac"));
 }
 
@@ -195,7 +200,10 @@ fn a_thread_is_read_below_and_closed_again() {
     assert_eq!(table.open_thread(), Some("asks"));
     press(&mut table, "jj");
     table.read(&view(&question()));
-    assert!(matches!(table.panel, Panel::Thread { scroll: 2, .. }), "it stays where it was");
+    assert!(
+        matches!(table.panel, Panel::Thread { scroll: 2, .. }),
+        "it stays where it was"
+    );
     assert_eq!(press(&mut table, "q"), []);
     assert_eq!(press(&mut table, "q"), [Todo::Quit]);
     let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
@@ -235,8 +243,10 @@ fn hostile_text_stays_in_its_cell() {
     };
     check(&table);
     press(&mut table, "\n");
-    let mut view: ThreadView = view(&json!([{"kind": "question", "request_id": evil, "answerable": true, "questions": [
-        {"id": evil, "header": evil, "question": evil, "options": [{"label": evil, "description": evil}]}]}]));
+    let mut view: ThreadView = view(
+        &json!([{"kind": "question", "request_id": evil, "answerable": true, "questions": [
+        {"id": evil, "header": evil, "question": evil, "options": [{"label": evil, "description": evil}]}]}]),
+    );
     view.thread_id.clone_from(&evil);
     view.title.clone_from(&evil);
     view.messages[0].text.clone_from(&evil);
