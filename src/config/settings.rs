@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
     )
     .variable(BEARER_VARIABLE),
     Setting::outside_the_file(
-        "With `serve --stdio`: the origin of what is dispatched, as the header `X-Conversation-Origin` is over HTTP. Visible ASCII, at most \
+        "With `serve --stdio` and for commands: the origin of what is dispatched, as the header `X-Conversation-Origin` is over HTTP. Visible ASCII, at most \
          1,024 bytes.",
     )
     .variable(ORIGIN_VARIABLE),

@@ -9,7 +9,7 @@ use crate::gateway::{Caller, Gateway, ToolError};
 use crate::machine::{MachineError, MachineStatus};
 
 /// No arguments.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachinesArgs {}
 

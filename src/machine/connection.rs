@@ -213,10 +213,11 @@ async fn follow(
         mut unread,
     } = connected;
     let mut archive = session.subscribe(dialect.archive_subscription()).await.ok();
+    let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
-    let link = Link::new(session.clone(), http.clone(), dialect.clone(), environment);
-    core.link.send_replace(Some(Arc::new(link)));
+    let link = Arc::new(Link::new(session.clone(), http.clone(), dialect.clone(), environment));
+    core.link.send_replace(Some(Arc::clone(&link)));
     core.state.handle_status(|status| {
         status.online = true;
         status.error = unread.error();
@@ -246,6 +247,20 @@ async fn follow(
                         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "no stream of archived threads");
                     }
                     archive = None;
+                }
+            },
+            chunk = next_of(&mut config) => match chunk {
+                Ok(values) => {
+                    for value in values {
+                        link.handle_config_item(dialect.read_config_item(&value));
+                    }
+                }
+                // Then what providers there are is known for a minute after it was asked for, as on servers without this stream.
+                Err(end) => {
+                    if let Some(error) = end.error {
+                        debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "no stream of the server's config");
+                    }
+                    config = None;
                 }
             },
             end = session.closed() => return MachineError::Unreachable { reason: end.reason },

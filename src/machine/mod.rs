@@ -15,6 +15,7 @@ pub mod http;
 mod link;
 pub mod mirror;
 mod parts;
+mod queries;
 mod reads;
 #[cfg(test)]
 #[path = "../../tests/recordings/mod.rs"]
@@ -247,7 +248,7 @@ impl Machine {
             .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
     }
 
-    /// The providers and their models (`server.getConfig`), cached for a minute.
+    /// The providers and their models (`server.getConfig`): as T3 last told them, at most a minute old.
     pub async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         self.core.link()?.providers().await
     }

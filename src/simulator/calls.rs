@@ -11,11 +11,14 @@ use crate::protocol::rpc::{Cause, Exit};
 use crate::protocol::v2::{DispatchCommandResult, sent};
 
 use super::auth::{OPERATE, READ, Session};
-use super::describe;
 use super::host::Host;
 use super::model::ProjectError;
-use super::streams::{Ask, ShellStream, Stream, ThreadStream};
+use super::streams::{Ask, ConfigStream, ShellStream, Stream, ThreadStream};
 use super::validate::{Shape, check};
+
+/// What a search takes, and how much it tells at most.
+const SEARCH_CHARS: std::ops::RangeInclusive<usize> = 2..=200;
+const SEARCH_LIMIT: usize = 50;
 
 /// What a call comes to.
 #[derive(Debug)]
@@ -42,6 +45,7 @@ enum Procedure {
     TurnDiff,
     Projects,
     Config,
+    ConfigStream,
     Probe,
     Terminal,
 }
@@ -109,6 +113,12 @@ const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
         Some(OPERATE),
     ),
     ("server.getConfig", Procedure::Config, Shape::Texts(&[]), None),
+    (
+        "subscribeServerConfig",
+        Procedure::ConfigStream,
+        Shape::Texts(&[]),
+        Some(READ),
+    ),
     ("server.probe", Procedure::Probe, Shape::Texts(&[]), None),
     (
         "terminal.open",
@@ -143,7 +153,8 @@ fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
 
 /// Calls a procedure. The payload is judged before the scope.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
-    let Some((_, procedure, shape, scope)) = PROCEDURES.iter().find(|(name, ..)| *name == tag) else {
+    let known = PROCEDURES.iter().find(|(name, ..)| *name == tag && host.has(name));
+    let Some((_, procedure, shape, scope)) = known else {
         return Outcome::Done(die(&format!("Unknown request tag: {tag}")));
     };
     if let Err(words) = check(*shape, payload, host.gate) {
@@ -185,7 +196,19 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
         }
         Procedure::Projection => Outcome::Done(projection(host, text("threadId"))),
         Procedure::ArchivedSnapshot => Outcome::Done(success(&host.read().model.archived_shell())),
-        Procedure::Search => Outcome::Done(success(&host.read().model.search(text("query")))),
+        Procedure::Search => {
+            let query = text("query");
+            if !SEARCH_CHARS.contains(&query.trim().chars().count()) {
+                return Err(format!(
+                    "Expected a value with a length between 2 and 200\n  at [\"query\"]"
+                ));
+            }
+            let limit = payload.get("limit").and_then(Value::as_u64);
+            let limit = limit
+                .and_then(|limit| usize::try_from(limit).ok())
+                .unwrap_or(SEARCH_LIMIT);
+            Outcome::Done(success(&host.read().model.search(query, limit.min(SEARCH_LIMIT))))
+        }
         // Only its failure was ever seen, and there are no diffs here.
         Procedure::TurnDiff => Outcome::Done(fail(&json!({
             "_tag": "OrchestrationV2GetTurnDiffError",
@@ -196,6 +219,7 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
             Outcome::Done(mutate(host, payload))
         }
         Procedure::Config => Outcome::Done(config(host)),
+        Procedure::ConfigStream => Outcome::Stream(Stream::Config(ConfigStream::open(host))),
         Procedure::Probe => Outcome::Done(success(&json!({}))),
         Procedure::Terminal => Outcome::Done(die("Terminals are not simulated.")),
     })
@@ -284,7 +308,5 @@ fn project_words(error: ProjectError, mutation: &Value) -> String {
 }
 
 fn config(host: &Host) -> Exit {
-    let state = host.read();
-    let cwd = state.model.roots().into_iter().next().unwrap_or_default();
-    success(&describe::config(state.model.options(), &host.label, &cwd, Host::now()))
+    success(&host.config())
 }
