@@ -3,6 +3,7 @@
 mod add_project;
 mod answer;
 mod archive;
+mod diff;
 mod dispatch;
 mod events;
 mod interrupt;
@@ -16,6 +17,7 @@ mod watch;
 pub use add_project::AddProject;
 pub use answer::Answer;
 pub use archive::Archive;
+pub use diff::Diff;
 pub use dispatch::Dispatch;
 pub use events::Events;
 pub use interrupt::Interrupt;
@@ -37,6 +39,7 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Dispatch>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
+        Route::of::<Diff>(),
         Route::of::<Answer>(),
         Route::of::<Interrupt>(),
         Route::of::<Watch>(),
