@@ -27,6 +27,7 @@ mod role;
 mod runtime;
 mod serve;
 mod simulate;
+mod slim;
 mod smoke;
 mod thread;
 mod threads;
