@@ -179,6 +179,12 @@ pub const SETTINGS: &[Setting] = &[
         "The machine's ceiling: no thread on it may be started or continued in a mode above.",
     ),
     Setting::key(
+        "machines.*.scratch",
+        Kind::Switch,
+        "T3's scratch project exists too, whatever `projects` says, and takes dispatches that name no project. T3 makes it when the gateway connects.",
+    )
+    .default("false"),
+    Setting::key(
         "machines.*.ca_file",
         Kind::Text,
         "A PEM file of further certificate authorities; a relative path starts at the config file.",
@@ -347,7 +353,6 @@ pub const SETTINGS: &[Setting] = &[
 pub const LATER_KEYS: &[(&str, &str)] = &[
     ("machines.*.pairing", PAIRING),
     ("machines.*.agent_pairing", PAIRING),
-    ("machines.*.scratch", "this version dispatches into projects only"),
 ];
 
 /// The same for environment variables.

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::fleet::Member;
 use crate::gateway::faults::one_of;
 use crate::gateway::reading::may_change;
-use crate::gateway::running::SHOWN_WITHIN;
+use crate::gateway::running::project_shown;
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids, places, text};
 use crate::machine::{MachineError, NewProject, Project};
 use crate::protocol::ProjectId;
@@ -89,7 +88,8 @@ impl Gateway {
         };
         match member.machine.create_project(&new).await {
             Ok(made) => {
-                shown(&member, &made.id).await;
+                // So that a dispatch after this call finds it; it was made anyway.
+                project_shown(&member, &made.id).await;
                 Ok(answer(&member, &made, false))
             }
             // Somebody else was faster.
@@ -106,21 +106,6 @@ impl Gateway {
 fn at_path(member: &Member, caller: &Caller, path: &str) -> Option<Arc<Project>> {
     let projects = member.projects(&caller.limits);
     projects.into_iter().find(|project| project.workspace_root == path)
-}
-
-/// Waits until the mirror shows the project, so that a dispatch after this call finds it: bounded, since it was made anyway.
-async fn shown(member: &Member, id: &ProjectId) {
-    let deadline = Instant::now() + SHOWN_WITHIN;
-    let mut changes = member.machine.watch_shell();
-    loop {
-        changes.mark_unchanged();
-        if member.machine.project(id).is_some() {
-            return;
-        }
-        if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
-            return;
-        }
-    }
 }
 
 fn answer(member: &Member, project: &Project, existing: bool) -> AddProjectAnswer {

@@ -308,7 +308,7 @@ enum Sight {
 }
 
 fn shows_title(member: &Arc<Member>, limits: &Limits, title: &str) -> bool {
-    member.rules.projects.matches(title) && limits.pass(member.name(), |patterns| patterns.matches(title))
+    member.rules.projects.matches(title) && limits.pass(member.name(), false, |patterns| patterns.matches(title))
 }
 
 /// The number that the cursor stands for; none where it is not of this ledger.

@@ -3,11 +3,12 @@
 
 use serde_json::value::RawValue;
 
-use super::dialect::Call;
+use super::dialect::{Call, Dialect};
 use super::domain::{SearchMatch, Turns};
 use super::error::MachineError;
 use super::link::Link;
 use super::session::CallError;
+use super::socket::SessionHandle;
 use super::{Core, Machine};
 use crate::protocol::{ProjectId, ThreadId};
 
@@ -36,29 +37,38 @@ impl Machine {
         if let Some(known) = self.scratch() {
             return Ok(Some(known));
         }
-        self.core.ensure_scratch(&*self.core.link()?).await
+        let link = self.core.link()?;
+        self.core.ensure_scratch(&link.session, &*link.dialect).await
     }
 }
 
 impl Core {
     /// Asks for the scratch project and remembers it.
-    pub(super) async fn ensure_scratch(&self, link: &Link) -> Result<Option<ProjectId>, MachineError> {
-        let Some(answer) = link.ask(link.dialect.scratch()).await? else {
+    pub(super) async fn ensure_scratch(
+        &self,
+        session: &SessionHandle,
+        dialect: &dyn Dialect,
+    ) -> Result<Option<ProjectId>, MachineError> {
+        let Some(answer) = ask(session, dialect.scratch()).await? else {
             return Ok(None);
         };
-        let project = link.dialect.read_scratch(&answer)?;
+        let project = dialect.read_scratch(&answer)?;
         self.state.handle_scratch(project.clone());
         Ok(Some(project))
     }
 }
 
 impl Link {
-    /// A question; none where the server does not have the procedure.
     async fn ask(&self, call: Call) -> Result<Option<Box<RawValue>>, MachineError> {
-        match self.session.call(call.tag, call.payload).await {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if error.is_unknown_request() => Ok(None),
-            Err(error) => Err(CallError::for_read(error)),
-        }
+        ask(&self.session, call).await
+    }
+}
+
+/// A question; none where the server does not have the procedure.
+async fn ask(session: &SessionHandle, call: Call) -> Result<Option<Box<RawValue>>, MachineError> {
+    match session.call(call.tag, call.payload).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.is_unknown_request() => Ok(None),
+        Err(error) => Err(CallError::for_read(error)),
     }
 }

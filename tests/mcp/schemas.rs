@@ -89,6 +89,7 @@ async fn every_tool_has_a_title_annotations_and_a_short_description() {
             "t3_dispatch",
             "t3_wait",
             "t3_thread",
+            "t3_diff",
             "t3_answer",
             "t3_interrupt",
             "t3_watch",

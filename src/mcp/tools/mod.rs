@@ -3,6 +3,7 @@
 mod add_project;
 mod answer;
 mod archive;
+mod diff;
 mod dispatch;
 mod dispatch_many;
 mod events;
@@ -19,6 +20,7 @@ mod watch;
 pub use add_project::AddProject;
 pub use answer::Answer;
 pub use archive::Archive;
+pub use diff::Diff;
 pub use dispatch::Dispatch;
 pub use dispatch_many::DispatchMany;
 pub use events::Events;
@@ -45,6 +47,7 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<DispatchMany>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
+        Route::of::<Diff>(),
         Route::of::<Answer>(),
         Route::of::<Interrupt>(),
         Route::of::<Queue>(),
