@@ -89,7 +89,7 @@ impl Asking {
         };
         arguments.retain(|_, value| !value.is_null());
         let request = CallToolRequestParams::new(T::NAME).with_arguments(arguments);
-        let result = self.client.call_tool(request).await.map_err(Failure::said)?;
+        let result = Box::pin(self.client.call_tool(request)).await.map_err(Failure::said)?;
         if let (false, Some(facts)) = (result.is_error == Some(true), result.structured_content) {
             return serde_json::from_value(facts).map_err(|error| {
                 Failure::said(format_args!(
@@ -121,13 +121,12 @@ pub(super) async fn reading<T>(
 ) -> Result<T, Failure> {
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    let server = match owner_of(config, &stop).await? {
-        Some(owner) => Server::at(Place::There(owner)),
-        None => {
-            let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
-            join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
-            Server::new(Gateway::new(fleet, gateway_settings(config), None, stop.clone()))
-        }
+    let server = if let Some(owner) = owner_of(config, &stop).await? {
+        Server::at(Place::There(owner))
+    } else {
+        let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
+        join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
+        Server::new(Gateway::new(fleet, gateway_settings(config), None, stop.clone()))
     };
     let asking = Asking::connect(&server, &stop).await?;
     let done = ask(&asking).await;
