@@ -13,9 +13,7 @@ use uuid::Uuid;
 use crate::fleet::Found;
 use crate::gateway::keeping::Step;
 use crate::gateway::reading::may_change;
-use crate::gateway::receipts::{
-    Call, Matched, Outcome, PayloadHash, Progress, Receipt, Receipts, payload_hash,
-};
+use crate::gateway::receipts::{Call, Matched, Outcome, PayloadHash, Progress, Receipt, Receipts, payload_hash};
 use crate::gateway::tracking::Fate;
 use crate::gateway::waiting::key;
 use crate::gateway::words::{Interaction, Mode, WhenBusy, WorkspaceKind};

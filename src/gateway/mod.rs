@@ -65,7 +65,7 @@ pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
-pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemError, ItemResult};
+pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemResult};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use events::{EventsAnswer, EventsArgs};

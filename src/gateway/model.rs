@@ -118,9 +118,17 @@ fn find<'a>(choice: &Choice<'a>, word: &str) -> Result<Pick<'a>, ToolError> {
 
 /// Which instances have the model and cannot run.
 fn not_ready(providers: &[Provider], word: &str) -> String {
-    let having = providers.iter().filter(|provider| provider.models.iter().any(|model| model.slug == word));
+    let having = providers
+        .iter()
+        .filter(|provider| provider.models.iter().any(|model| model.slug == word));
     let why: Vec<String> = having
-        .filter_map(|provider| Some(format!("{} is {}", provider.instance.as_str(), why_not(provider)?.status)))
+        .filter_map(|provider| {
+            Some(format!(
+                "{} is {}",
+                provider.instance.as_str(),
+                why_not(provider)?.status
+            ))
+        })
         .collect();
     match why.as_slice() {
         [] => String::new(),

@@ -268,7 +268,10 @@ impl Gateway {
             let said = ToolError::from_machine(found.member.name(), &error);
             // Known, but not what the thread does now: a repetition says so.
             ToolError {
-                message: format!("The queue was changed, but what the thread does now is not known. {}", said.message),
+                message: format!(
+                    "The queue was changed, but what the thread does now is not known. {}",
+                    said.message
+                ),
                 ..said
             }
         })
@@ -319,8 +322,7 @@ fn target(standing: &Standing<'_>, found: &Found) -> Result<RunId, ToolError> {
 /// T3 refused because of the run that the message was to go into, and another one is at work now.
 fn is_race(standing: &Standing<'_>, refused: &ToolError) -> bool {
     let named = |id: &RunId| refused.message.contains(id.0.as_str());
-    standing.status.active.as_ref().is_none_or(|active| !named(active))
-        && !standing.status.queue.iter().any(named)
+    standing.status.active.as_ref().is_none_or(|active| !named(active)) && !standing.status.queue.iter().any(named)
 }
 
 fn is_held(standing: &Standing<'_>) -> bool {
@@ -361,7 +363,11 @@ fn given_up(found: &Found, refused: Option<ToolError>) -> ToolError {
 fn no_more(found: &Found, run: &RunId, what: &str) -> ToolError {
     ToolError::new(
         ErrorCode::InvalidRequest,
-        format!("The run {} of {} is not in the queue: it {what}.", text::quoted(&run.0), found.id),
+        format!(
+            "The run {} of {} is not in the queue: it {what}.",
+            text::quoted(&run.0),
+            found.id
+        ),
     )
     .with("run_id", run.to_string())
 }

@@ -216,12 +216,7 @@ async fn follow(
     let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
-    let link = Arc::new(Link::new(
-        session.clone(),
-        http.clone(),
-        dialect.clone(),
-        environment,
-    ));
+    let link = Arc::new(Link::new(session.clone(), http.clone(), dialect.clone(), environment));
     core.link.send_replace(Some(Arc::clone(&link)));
     core.state.handle_status(|status| {
         status.online = true;

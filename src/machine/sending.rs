@@ -143,8 +143,10 @@ impl Machine {
         queued: &RunId,
         target: &RunId,
     ) -> Result<u64, MachineError> {
-        self.record(thread, |dialect| dialect.promote_queued(command, thread, queued, target))
-            .await
+        self.record(thread, |dialect| {
+            dialect.promote_queued(command, thread, queued, target)
+        })
+        .await
     }
 
     /// Lets a queue that T3 holds move on.

@@ -33,7 +33,9 @@ impl House {
 
 fn oks(answer: &DispatchManyAnswer) -> Vec<&DispatchAnswer> {
     let results = answer.results.iter();
-    results.map(|result| result.ok.as_ref().expect("it was dispatched")).collect()
+    results
+        .map(|result| result.ok.as_ref().expect("it was dispatched"))
+        .collect()
 }
 
 fn threads(answer: &DispatchManyAnswer) -> Vec<&str> {
@@ -74,7 +76,10 @@ async fn no_more_than_six_are_at_work_on_one_machine() {
     }
     // Nothing is answered: what was sent is all that can be.
     let begun = |simulator: &t3code_mcp::simulator::Simulator| simulator.received().len();
-    house.many(batch(vec![items[0].clone(), items[1].clone()], None)).await.unwrap();
+    house
+        .many(batch(vec![items[0].clone(), items[1].clone()], None))
+        .await
+        .unwrap();
     one.faults().hold_answers(true);
     other.faults().hold_answers(true);
     let call = tokio::spawn({
@@ -100,7 +105,10 @@ async fn a_repetition_finds_what_was_started_and_starts_what_is_missing() {
     assert_eq!(threads(&again), threads(&first));
     assert!(oks(&again).iter().all(|ok| ok.existing == Some(true)));
     // Another gateway remembers nothing, and still finds them.
-    let later = crate::support::house(&simulator).many(batch(says(5), Some("r"))).await.unwrap();
+    let later = crate::support::house(&simulator)
+        .many(batch(says(5), Some("r")))
+        .await
+        .unwrap();
     assert_eq!(threads(&later), threads(&first));
     assert_eq!(simulator.runs().len(), 5);
 }
@@ -111,7 +119,11 @@ async fn a_request_id_is_not_used_for_other_items_not_even_for_more_of_them() {
     let simulator = simulator().await;
     let kept = KeptHouse::over(folder.path(), &simulator).await;
     kept.many(batch(says(3), Some("r"))).await.unwrap();
-    for items in [says(4), says(2), vec![prompt("say 0"), prompt("say 1"), prompt("say x")]] {
+    for items in [
+        says(4),
+        says(2),
+        vec![prompt("say 0"), prompt("say 1"), prompt("say x")],
+    ] {
         assert_eq!(
             code(kept.many(batch(items, Some("r"))).await),
             Some(ErrorCode::InvalidRequest)
@@ -150,7 +162,10 @@ async fn without_a_request_id_each_item_is_found_by_an_equal_one_if_the_answer_w
         ..caller()
     };
     let call = house.gateway.dispatch_many(&lost, batch(items(), None));
-    let first = tokio::time::timeout(PATIENCE, call).await.expect("it waits for nobody").unwrap();
+    let first = tokio::time::timeout(PATIENCE, call)
+        .await
+        .expect("it waits for nobody")
+        .unwrap();
     assert_eq!(simulator.runs().len(), 3);
     lost.delivery.lost();
     let mut more = items();
@@ -184,7 +199,9 @@ async fn two_calls_with_the_same_items_the_other_way_round_do_not_wait_for_each_
     });
     let [one, other] = calls;
     let both = futures_util::future::join(one, other);
-    let (one, other) = tokio::time::timeout(PATIENCE, both).await.expect("neither waits for ever");
+    let (one, other) = tokio::time::timeout(PATIENCE, both)
+        .await
+        .expect("neither waits for ever");
     // Each was answered: they are four.
     assert!(oks(&one).iter().chain(&oks(&other)).all(|ok| ok.existing.is_none()));
     assert_eq!(simulator.runs().len(), 4);
@@ -205,17 +222,25 @@ async fn a_client_that_hangs_up_stops_no_item() {
 }
 
 #[tokio::test]
-async fn an_item_can_continue_a_thread_and_a_lost_answer_of_t3_is_asked_for_again() {
+async fn what_a_broken_connection_kept_from_starting_is_started_by_a_repetition() {
     let simulator = simulator().await;
     let house = house(&simulator);
     let started = house.start("say one").await;
     house.ended(&started.thread_id).await;
     simulator.faults().lose_next_answer(true);
-    let items = vec![more(&started.thread_id, "say more", WhenBusy::Reject), prompt("say new")];
-    let answer = house.many(batch(items, Some("r"))).await.unwrap();
+    let items = || {
+        vec![
+            more(&started.thread_id, "say more", WhenBusy::Reject),
+            prompt("say new"),
+            prompt("say other"),
+        ]
+    };
+    // One loses its answer, and with it the connection: the others may not even get to T3.
+    house.many(batch(items(), Some("r"))).await.unwrap();
+    let answer = house.many(batch(items(), Some("r"))).await.unwrap();
     assert_eq!(threads(&answer)[0], started.thread_id);
     assert_eq!(report(&house.ended(&started.thread_id).await), "more");
-    assert_eq!(simulator.runs().len(), 3);
+    assert_eq!(simulator.runs().len(), 4);
 }
 
 #[tokio::test]
@@ -223,7 +248,10 @@ async fn too_many_none_or_a_reader_start_nothing_and_long_errors_stay_within_the
     let simulator = simulator().await;
     let house = house(&simulator);
     for items in [Vec::new(), says(21)] {
-        assert_eq!(code(house.many(batch(items, None)).await), Some(ErrorCode::InvalidRequest));
+        assert_eq!(
+            code(house.many(batch(items, None)).await),
+            Some(ErrorCode::InvalidRequest)
+        );
     }
     assert_eq!(
         code(house.many(batch(says(1), Some(""))).await),

@@ -16,7 +16,9 @@ impl House {
 
 fn named(answer: &ModelsAnswer) -> Vec<String> {
     let models = answer.models.iter();
-    models.map(|model| format!("{}/{}", model.instance, model.model)).collect()
+    models
+        .map(|model| format!("{}/{}", model.instance, model.model))
+        .collect()
 }
 
 fn with_model(model: &str) -> DispatchArgs {
@@ -39,8 +41,16 @@ async fn what_can_run_is_listed_and_what_cannot_says_why() {
     );
     let claude = &answer.providers[0];
     assert_eq!(
-        (claude.instance.as_str(), claude.status.as_str(), claude.message.as_deref()),
-        ("claudeAgent", "disabled", Some("Claude is disabled in T3 Code settings."))
+        (
+            claude.instance.as_str(),
+            claude.status.as_str(),
+            claude.message.as_deref()
+        ),
+        (
+            "claudeAgent",
+            "disabled",
+            Some("Claude is disabled in T3 Code settings.")
+        )
     );
     let named = ModelsArgs {
         machine: Some("windows".to_owned()),
@@ -138,7 +148,12 @@ async fn of_more_models_than_an_answer_holds_the_rest_is_counted_and_found_by_a_
     let house = house(&simulator);
     let answer = until_models(&house, |answer| answer.left_out.is_some()).await;
     assert_eq!(answer.models.len() + answer.left_out.unwrap(), 402);
-    assert!(answer.models.iter().any(|model| model.default && model.model == "vendor/model-399"));
+    assert!(
+        answer
+            .models
+            .iter()
+            .any(|model| model.default && model.model == "vendor/model-399")
+    );
     assert!(serde_json::to_string(&answer).unwrap().len() <= ANSWER_CHARS);
     let query = ModelsArgs {
         machine: None,

@@ -74,7 +74,10 @@ async fn the_queue_is_listed_in_its_order_and_a_cancelled_run_never_runs() {
         .queue(&thread, QueueAction::Cancel, Some(&queued[0]))
         .await
         .unwrap();
-    assert_eq!((ids(&cancelled), cancelled.outcome.as_deref()), (vec![queued[1].as_str()], Some("cancelled")));
+    assert_eq!(
+        (ids(&cancelled), cancelled.outcome.as_deref()),
+        (vec![queued[1].as_str()], Some("cancelled"))
+    );
     // Again: it finds what the first one did, and sends nothing.
     let again = house
         .queue(&thread, QueueAction::Cancel, Some(&queued[0]))
@@ -119,10 +122,16 @@ async fn a_held_queue_ends_a_wait_and_goes_on_when_it_is_resumed() {
     assert_eq!(house.stop_and_hold(&thread).await, None);
     let view = house.ended(&thread).await;
     assert_eq!((view.state.as_str(), view.held), ("queued", Some(true)));
-    let busy = house.dispatch(more(&thread, "say x", WhenBusy::Reject)).await.unwrap_err();
+    let busy = house
+        .dispatch(more(&thread, "say x", WhenBusy::Reject))
+        .await
+        .unwrap_err();
     assert!(busy.hint.as_ref().unwrap().contains("t3_queue"), "{busy}");
     let listed = house.queue(&thread, QueueAction::List, None).await.unwrap();
-    assert_eq!((listed.held, ids(&listed)), (Some(true), queued.iter().map(String::as_str).collect()));
+    assert_eq!(
+        (listed.held, ids(&listed)),
+        (Some(true), queued.iter().map(String::as_str).collect())
+    );
     // Nothing runs that it could be put into.
     let error = house
         .queue(&thread, QueueAction::Steer, Some(&queued[0]))
@@ -168,7 +177,10 @@ async fn a_change_whose_answer_was_lost_happens_once() {
             .queue(&thread, QueueAction::Steer, Some(&queued[1]))
             .await
             .unwrap();
-        assert_eq!((steered.outcome.as_deref(), steered.run_id), (Some("steered"), Some(active)));
+        assert_eq!(
+            (steered.outcome.as_deref(), steered.run_id),
+            (Some("steered"), Some(active))
+        );
         house.stop_and_hold(&thread).await;
         simulator.faults().lose_next_answer(cut);
         let resumed = house.queue(&thread, QueueAction::Resume, None).await.unwrap();
@@ -209,7 +221,12 @@ async fn what_cannot_be_done_is_told_in_the_callers_words() {
         .unwrap_err();
     assert!(error.hint.as_ref().unwrap().contains("t3_interrupt"), "{error}");
     assert_eq!(
-        house.queue(&thread, QueueAction::Steer, Some(&active)).await.unwrap().outcome.as_deref(),
+        house
+            .queue(&thread, QueueAction::Steer, Some(&active))
+            .await
+            .unwrap()
+            .outcome
+            .as_deref(),
         Some("started"),
         "it is at work already"
     );
@@ -228,7 +245,10 @@ async fn what_cannot_be_done_is_told_in_the_callers_words() {
         code(house.gateway.queue(&reader, changes).await),
         Some(ErrorCode::InsufficientScope)
     );
-    assert_eq!(house.queue(&thread, QueueAction::List, None).await.unwrap().queue.len(), 1);
+    assert_eq!(
+        house.queue(&thread, QueueAction::List, None).await.unwrap().queue.len(),
+        1
+    );
 }
 
 #[tokio::test]

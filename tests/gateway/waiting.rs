@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use t3code_mcp::gateway::{
-    ANSWER_CHARS, DispatchArgs, ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, ProjectsArgs, Tick, Until, WaitArgs, WhenBusy,
+    ANSWER_CHARS, DispatchArgs, ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, ProjectsArgs, Tick, Until,
+    WaitArgs, WhenBusy,
 };
 
 use crate::support::*;
@@ -396,7 +397,10 @@ async fn a_wait_over_several_machines_is_partial_while_one_is_away_and_finds_its
     assert_eq!((any.done, any.still_running), (Some(vec![here.clone()]), true));
     let threads = any.threads.unwrap();
     assert_eq!(
-        (threads[0].error.as_ref().unwrap().class.as_str(), threads[1].state.as_str()),
+        (
+            threads[0].error.as_ref().unwrap().class.as_str(),
+            threads[1].state.as_str()
+        ),
         ("machine_unreachable", "completed")
     );
     let (all, ()) = tokio::join!(house.wait(both(Until::All)), async {

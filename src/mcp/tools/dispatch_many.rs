@@ -45,7 +45,10 @@ impl Tool for DispatchMany {
         };
         match all - good {
             0 => format!("{} dispatched.{next}", super::count(good, "item")),
-            failed => format!("{good} of {} dispatched, {failed} failed.{next}", super::count(all, "item")),
+            failed => format!(
+                "{good} of {} dispatched, {failed} failed.{next}",
+                super::count(all, "item")
+            ),
         }
     }
 }

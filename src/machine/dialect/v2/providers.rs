@@ -86,7 +86,9 @@ fn provider(provider: v2::ServerProvider) -> Provider {
 
 /// The windows of `usageLimits`, which the contract leaves open: what is not as expected is left out.
 fn limits(limits: Option<&Value>) -> Vec<UsageWindow> {
-    let windows = limits.and_then(|limits| limits.get("windows")).and_then(Value::as_array);
+    let windows = limits
+        .and_then(|limits| limits.get("windows"))
+        .and_then(Value::as_array);
     let windows = windows.into_iter().flatten().take(MOST_WINDOWS);
     windows
         .filter_map(|window| {
