@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::asking::{self, Asking};
+use super::asking;
 use super::flags::SettingFlags;
 use super::{Failure, output, runtime};
 use crate::gateway::{ModelView, ModelsArgs, ProviderView};
+use crate::mcp::tools::Models;
 use crate::protocol::Untrusted;
 
 /// List the models that a machine can run, and how its providers are.
@@ -31,7 +32,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         machine: args.machine.clone(),
         query: args.query.clone(),
     };
-    let answer = runtime::run_alone(async { Asking::start(&config).await?.models(asked).await })??;
+    let answer = runtime::run_alone(asking::reading(&config, async |asking| {
+        asking.ask::<Models>(&asked).await
+    }))??;
     if args.json {
         return output::json(&answer);
     }

@@ -83,7 +83,7 @@ pub(super) fn size<T: Serialize>(value: &T) -> usize {
     size_at(value, 0)
 }
 
-/// The same for an entry of a list, or a list in an answer.
+/// The same for an entry of an answer's list, with what separates it from the next.
 pub(super) fn size_in_list<T: Serialize>(value: &T) -> usize {
     size_at(value, 1) + 1
 }

@@ -129,7 +129,7 @@ impl Gateway {
                 ErrorCode::InvalidRequest,
                 format!("The thread {} is archived.", found.id),
             )
-            .hint("Restore it in T3, or start a new thread."));
+            .hint("Restore it with t3_archive (archived: false), or start a new thread."));
         }
         let ceiling = found.member.ceiling(&caller.limits);
         let runtime = modes::for_continuing(&thread.head.runtime_mode, args.runtime_mode.map(Into::into), ceiling)?;

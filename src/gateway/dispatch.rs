@@ -31,7 +31,8 @@ pub struct DispatchArgs {
     /// A name from `t3_machines`. May be left out when there is one machine, or with `thread_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Id, path or title of a project (`t3_projects`). A new thread needs it, unless the machine has only one.
+    /// Id, path or title of a project (`t3_projects`). A new thread needs it, unless the machine has only one, or `scratch` in `t3_machines`:
+    /// then it works in a scratch folder of T3's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Title of a new thread; T3 then keeps it. Left out: made of the prompt.
@@ -77,7 +78,7 @@ pub struct DispatchArgs {
 }
 
 /// The thread and its run.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct DispatchAnswer {
     /// The thread; pass it to `t3_wait` or `t3_thread`.
     pub thread_id: String,

@@ -14,7 +14,7 @@ use crate::lifecycle::{RunFacts, RunState, ThreadState};
 use crate::protocol::RunId;
 
 /// What to stop.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterruptArgs {
     /// The thread.
@@ -28,7 +28,7 @@ pub struct InterruptArgs {
 }
 
 /// What became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct InterruptAnswer {
     /// The thread.
     pub thread_id: String,

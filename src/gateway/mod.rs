@@ -3,14 +3,17 @@
 //! Reads come from the mirrors in `fleet`; only a thread's content is fetched. Mutations run in their own task, so that a client that
 //! hangs up does not stop one half way. Nothing here sees a protocol version's types, or prints.
 
+mod add_project;
 mod answer;
 mod answers;
+mod archive;
 mod bounded;
 mod budget;
 mod caller;
 mod compose;
 mod continue_;
 mod delivery;
+mod diff;
 mod dispatch;
 mod dispatch_many;
 mod error;
@@ -28,6 +31,8 @@ mod models;
 mod modes;
 mod origin;
 mod outbox;
+mod paging;
+mod patch;
 mod places;
 mod progress;
 mod projects;
@@ -36,10 +41,14 @@ mod reading;
 mod receipts;
 mod running;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
+mod scratch;
+mod searching;
+mod sighting;
 mod standing;
 mod text;
 mod thread;
+mod threads;
 pub mod tracking;
 mod verdict;
 mod view;
@@ -60,10 +69,13 @@ use crate::fleet::Fleet;
 use crate::gateway::memory::Memory;
 use crate::gateway::receipts::Receipts;
 
+pub use add_project::{AddProjectAnswer, AddProjectArgs};
 pub use answer::{AnswerAnswer, AnswerArgs};
+pub use archive::{ArchiveAnswer, ArchiveArgs};
 pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
+pub use diff::{DiffAnswer, DiffArgs, DiffFile};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
 pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemResult};
 pub use error::{ErrorCode, ToolError};
@@ -79,6 +91,7 @@ pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use queue::{QueueAnswer, QueueArgs};
 pub use thread::ThreadArgs;
+pub use threads::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
 pub use watches::{WatchAnswer, WatchArgs, WatchView};

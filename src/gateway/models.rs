@@ -8,7 +8,7 @@ use crate::gateway::{Caller, Gateway, ToolError, budget};
 use crate::machine::{Model, ModelOption, Provider};
 
 /// Which machine.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelsArgs {
     /// A name from `t3_machines`. May be left out when there is one machine.

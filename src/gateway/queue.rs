@@ -18,7 +18,7 @@ use crate::machine::{MachineError, Thread};
 use crate::protocol::RunId;
 
 /// What to do with a queue.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueArgs {
     /// The thread.
@@ -32,7 +32,7 @@ pub struct QueueArgs {
 }
 
 /// The queue, after what was done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct QueueAnswer {
     /// The thread.
     pub thread_id: String,
@@ -162,7 +162,7 @@ impl Gateway {
     async fn cancel_queued(&self, found: &Found, run: &RunId) -> Result<Outcome, ToolError> {
         let mut refused = None;
         for _ in 0..TRIES {
-            match self.look(found, run, refused.as_ref()).await? {
+            match self.look_at_run(found, run, refused.as_ref()).await? {
                 Means::Done(Outcome::Cancelled) => return Ok(Outcome::Cancelled),
                 Means::Done(Outcome::Steered(into)) => {
                     return Err(no_more(
@@ -189,7 +189,7 @@ impl Gateway {
     async fn steer_queued(&self, found: &Found, run: &RunId) -> Result<Outcome, ToolError> {
         let mut refused = None;
         for _ in 0..TRIES {
-            match self.look(found, run, refused.as_ref()).await? {
+            match self.look_at_run(found, run, refused.as_ref()).await? {
                 Means::Done(Outcome::Cancelled) => {
                     return Err(no_more(found, run, "was taken out of the queue")
                         .hint("Send its prompt again with t3_dispatch (thread_id, when_busy: steer)."));
@@ -231,7 +231,7 @@ impl Gateway {
     }
 
     /// What the run's state means. After a refusal that it does not explain, the refusal is the answer.
-    async fn look(&self, found: &Found, run: &RunId, refused: Option<&ToolError>) -> Result<Means, ToolError> {
+    async fn look_at_run(&self, found: &Found, run: &RunId, refused: Option<&ToolError>) -> Result<Means, ToolError> {
         let mut thread = self.read_queue(found).await?;
         let shows = |thread: &Thread| thread.facts.runs.iter().any(|known| known.id == *run);
         if thread.partial && !shows(&thread) {

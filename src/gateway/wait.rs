@@ -20,7 +20,7 @@ use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, budget};
 use crate::protocol::RunId;
 
 /// What to wait for, and how long.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitArgs {
     /// The thread. Either this or `thread_ids`.
@@ -46,7 +46,7 @@ pub struct WaitArgs {
 }
 
 /// The view of the thread, or of each of several, and how the wait ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct WaitAnswer {
     /// The view of `thread_id`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]

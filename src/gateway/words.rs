@@ -86,6 +86,31 @@ pub enum Until {
     All,
 }
 
+/// Which threads a list tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadFilter {
+    // No run has ever started.
+    Idle,
+    Queued,
+    Starting,
+    Running,
+    Finishing,
+    Approval,
+    Question,
+    Completed,
+    Interrupted,
+    Failed,
+    Cancelled,
+    RolledBack,
+    // At work, or waiting for something.
+    Busy,
+    // A request waits for somebody, or T3 holds the queue.
+    Attention,
+    // In the archive, whatever it does.
+    Archived,
+}
+
 /// What becomes of the runs that wait behind an interrupted one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -128,6 +128,9 @@ async fn open(
     let dialect: Arc<dyn Dialect> = Arc::new(Protocol2);
     let ticket = http.ticket().await?;
     let session = SessionHandle::connect(http, &ticket, &socket_options(&core.settings), stop.child_token()).await?;
+    if core.scratch {
+        settle_scratch(core, &session, &*dialect).await?;
+    }
     let mut shell = session
         .subscribe(dialect.shell_subscription())
         .await
@@ -149,6 +152,19 @@ async fn open(
         environment,
         unread,
     })
+}
+
+/// Learns which project is the scratch one before any project is shown: what is watched there would be taken for hidden. A server that has none
+/// or refuses is connected all the same; one that does not answer is not.
+async fn settle_scratch(core: &Core, session: &SessionHandle, dialect: &dyn Dialect) -> Result<(), MachineError> {
+    let problem = match core.ensure_scratch(session, dialect).await {
+        Ok(Some(_)) => return Ok(()),
+        Ok(None) => "it does not know of any: update T3 Code".to_owned(),
+        Err(error @ (MachineError::Unreachable { .. } | MachineError::Timeout(_))) => return Err(error),
+        Err(error) => error.to_string(),
+    };
+    warn!(problem = %Untrusted(&problem).at_most(LOGGED_CHARS), "no scratch project: dispatches must name a project");
+    Ok(())
 }
 
 /// Whether a server of another protocol may have meant this by it: it answered, and not with what a shell's stream begins with.

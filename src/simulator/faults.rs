@@ -1,7 +1,7 @@
 //! What can go wrong with a machine, on demand: for tests of everything that talks to one.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -54,6 +54,15 @@ impl Faults {
     /// Answers bounded reads with 404 and a page, as a server with the version gate may that has its app and not that route.
     pub fn lack_bounded_reads(&self) {
         self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Knows a procedure no more, as a server that is older than it.
+    pub fn lack_procedure(&self, tag: &str) {
+        let absent = &self.host.switches.absent;
+        absent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(tag.to_owned());
     }
 
     /// Gives the machine another database: a new environment id, the same projects, no threads.

@@ -1,6 +1,6 @@
 //! What the tasks of a simulated server share: the model behind its lock, credentials, the clock, and the faults that are on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub(crate) struct Switches {
     pub lose_socket: AtomicBool,
     /// There are no bounded reads, as on a server that is older than they are.
     pub no_bounded_reads: AtomicBool,
+    /// Procedures that it does not have, as on a server that is older than they are.
+    pub absent: Mutex<HashSet<String>>,
 }
 
 /// A simulated server's shared part.
@@ -99,6 +101,7 @@ impl Host {
                 lose_answers: AtomicU64::new(0),
                 lose_socket: AtomicBool::new(false),
                 no_bounded_reads: AtomicBool::new(false),
+                absent: Mutex::default(),
             },
             sockets: Mutex::new(CancellationToken::new()),
             fibers: AtomicU64::new(1000),
@@ -168,6 +171,12 @@ impl Host {
             self.head
                 .send_if_modified(|known| std::mem::replace(known, head) != head);
         }
+    }
+
+    /// Whether it has the procedure.
+    pub(crate) fn has(&self, tag: &str) -> bool {
+        let absent = &self.switches.absent;
+        !absent.lock().unwrap_or_else(PoisonError::into_inner).contains(tag)
     }
 
     /// The token that ends a socket opened now.

@@ -19,6 +19,7 @@ mod receipts;
 mod sessions;
 mod taken_over;
 mod tracked;
+mod tracked_rows;
 mod writer;
 
 #[cfg(test)]
