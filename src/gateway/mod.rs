@@ -77,7 +77,7 @@ pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
 pub use diff::{DiffAnswer, DiffArgs, DiffFile};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
-pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemError, ItemResult};
+pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemResult};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use events::{EventsAnswer, EventsArgs};

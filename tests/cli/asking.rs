@@ -58,6 +58,18 @@ fn machines_and_projects_are_listed_for_people_and_for_programs() {
     assert!(projects.out.contains("t3-smoke"), "{}", projects.out);
     let projects: Value = serde_json::from_str(&run(&place, &["projects", "sim", "--json"]).out).unwrap();
     assert_eq!(projects["projects"][0]["title"], "t3-smoke");
+    let models = run(&place, &["models"]);
+    assert_eq!((models.code, models.err.as_str()), (Some(0), ""), "{}", models.out);
+    for shown in [
+        "codex/gpt-5",
+        "reasoningEffort=medium|low|high|xhigh",
+        "claudeAgent: disabled, Claude is disabled in T3 Code settings.",
+    ] {
+        assert!(models.out.contains(shown), "{shown}: {}", models.out);
+    }
+    let models: Value =
+        serde_json::from_str(&run(&place, &["models", "sim", "--query", "slow", "--json"]).out).unwrap();
+    assert_eq!(models["models"][0]["model"], "fake-slow");
     let unknown = run(&place, &["projects", "mac"]);
     assert_eq!(unknown.code, Some(1));
     assert!(
