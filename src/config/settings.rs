@@ -350,10 +350,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// What a later version takes and this one does not: the file's keys and tables, and why. Naming one is an error, so that nobody believes
 /// it to be at work.
-pub const LATER_KEYS: &[(&str, &str)] = &[
-    ("machines.*.pairing", PAIRING),
-    ("machines.*.agent_pairing", PAIRING),
-];
+pub const LATER_KEYS: &[(&str, &str)] = &[("machines.*.pairing", PAIRING), ("machines.*.agent_pairing", PAIRING)];
 
 /// The same for environment variables.
 pub const LATER_VARIABLES: &[(&str, &str)] = &[("T3_PAIRING_URL", PAIRING)];

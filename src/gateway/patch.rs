@@ -78,7 +78,10 @@ fn bare(path: &str) -> Option<String> {
     if path == NOWHERE {
         return None;
     }
-    let path = path.strip_prefix("a/").or_else(|| path.strip_prefix("b/")).unwrap_or(path);
+    let path = path
+        .strip_prefix("a/")
+        .or_else(|| path.strip_prefix("b/"))
+        .unwrap_or(path);
     Some(path.to_owned())
 }
 
@@ -164,7 +167,10 @@ mod tests {
         assert!(fitted.left_out[..4].iter().all(|lines| *lines > 0));
         let cut = fit(&parts[..1], 90);
         assert!(DIFF.starts_with(&cut.text) && cut.text.ends_with('\n'));
-        assert_eq!(cut.left_out[0] + cut.text.lines().count(), parts[0].text.lines().count());
+        assert_eq!(
+            cut.left_out[0] + cut.text.lines().count(),
+            parts[0].text.lines().count()
+        );
     }
 
     proptest! {
