@@ -45,6 +45,7 @@ mod sighting;
 mod standing;
 mod text;
 mod thread;
+mod thread_list;
 mod threads;
 pub mod tracking;
 mod verdict;
@@ -83,7 +84,7 @@ pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events}
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use thread::ThreadArgs;
-pub use threads::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
+pub use thread_list::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
 pub use watches::{WatchAnswer, WatchArgs, WatchView};
