@@ -68,6 +68,7 @@ Examples:
   t3code-mcp doctor                   find out why a machine is not online
   t3code-mcp projects --json          what agents may work on
   t3code-mcp dispatch -p shop 'Fix the login test.' --wait
+  t3code-mcp threads --state busy     what agents work on now
   t3code-mcp events list              what happened, and whether the hook took it
 
 Every setting, its file key and its variable: t3code-mcp serve --help";

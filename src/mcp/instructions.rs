@@ -11,6 +11,7 @@ with the same thread_id. Never dispatch the same work again because a wait ran o
 - Where the answer of t3_dispatch says `watch: true` and your host delivers T3 events to you, end your turn: the event wakes you. Notifications of \
 this server wake nobody, so without such events call t3_wait, or t3_events with `wait` for everything at once; do not poll t3_thread. t3_watch has \
 events of other threads reported too.
+- t3_threads finds threads of before (by state, project or text), t3_diff shows what one changed.
 - `pending` in an answer: the run waits for you. Answer with t3_answer (answers for a question, decision for an approval). What is not \
 `answerable` must be answered in T3 itself: tell the user.
 

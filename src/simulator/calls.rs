@@ -235,7 +235,7 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
         Procedure::Scratch => Outcome::Done(scratch(host)),
         Procedure::Projects => {
             let _: sent::ProjectMutation = read(payload)?;
-            Outcome::Done(mutate(host, payload))
+            Outcome::Command(mutate(host, payload))
         }
         Procedure::Config => Outcome::Done(config(host)),
         Procedure::ConfigStream => Outcome::Stream(Stream::Config(ConfigStream::open(host))),

@@ -80,6 +80,31 @@ fn machines_and_projects_are_listed_for_people_and_for_programs() {
 }
 
 #[test]
+fn threads_are_listed_for_people_and_for_programs() {
+    let (simulate, place) = simulated("the-right-token");
+    let none = run(&place, &["threads"]);
+    assert_eq!((none.code, none.err.as_str()), (Some(0), ""), "{}", none.out);
+    assert!(none.out.starts_with("updated"), "{}", none.out);
+    let answer: Value =
+        serde_json::from_str(&run(&place, &["threads", "sim", "--state", "busy", "--json"]).out).unwrap();
+    assert_eq!(answer, serde_json::json!({"threads": [], "unreachable": []}));
+    let wrong = run(&place, &["threads", "--state", "gone"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("attention"), "{}", wrong.err);
+    let unknown = run(&place, &["threads", "--project", "nowhere"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(
+        unknown.err.contains("project_not_found") && unknown.err.contains("t3-smoke"),
+        "{}",
+        unknown.err
+    );
+    drop(simulate);
+    let away = run(&place, &["threads"]);
+    assert_eq!(away.code, Some(1));
+    assert!(away.err.contains("sim: "), "{}", away.err);
+}
+
+#[test]
 fn a_simulated_machine_tells_a_program_where_it_listens() {
     let place = Place::new();
     let mut simulate = place.start(&["simulate", "--port", "0", "--json"]);

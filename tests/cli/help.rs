@@ -56,6 +56,7 @@ fn a_wrong_config_is_told_whole_on_stderr_and_fails() {
         &["machines"],
         &["projects"],
         &["models"],
+        &["threads"],
         &[],
     ] {
         let ran = place.run(arguments);

@@ -30,6 +30,7 @@ pub(super) async fn examine(config: &MachineConfig, member: &Member) -> Vec<Chec
         Ok(()) => {
             checks.extend(online(name, config, &member.machine.status()));
             checks.push(projects(name, config, member));
+            checks.extend(scratch(name, config, member));
         }
         Err(error) => checks.extend(offline(name, config, &error)),
     }
@@ -97,6 +98,21 @@ fn projects(name: &str, config: &MachineConfig, member: &Member) -> Check {
         );
     }
     Check::good(name, format!("{shown} of its {} projects may be used", all.len()))
+}
+
+/// Where scratch work is allowed: whether there is a place for it.
+fn scratch(name: &str, config: &MachineConfig, member: &Member) -> Option<Check> {
+    if !config.scratch {
+        return None;
+    }
+    Some(match member.scratch(&Limits::default()) {
+        Some(_) => Check::good(name, "it has a scratch folder for work without a project"),
+        None => Check::bad(
+            name,
+            "it has no scratch folder for work without a project, as `scratch = true` wants it",
+            "Update T3 Code there, give the token the scope orchestration:operate, or take `scratch` out.",
+        ),
+    })
 }
 
 /// What failed, and what must have worked before it.
