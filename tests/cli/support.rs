@@ -75,7 +75,7 @@ impl Machine {
     /// One whose queue can be held.
     pub fn newer() -> Self {
         Self::start_with(SimulatorOptions {
-            newer: true,
+            gate: true,
             ..SimulatorOptions::default()
         })
     }
