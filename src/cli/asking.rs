@@ -15,7 +15,7 @@ use crate::config::state::StateDir;
 use crate::config::{Config, DEFAULT_CLIENT, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::gateway::{
-    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, ToolError,
+    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, StatusAnswer, StatusArgs, ToolError,
 };
 use crate::mcp::{About, Owner, Unanswered};
 
@@ -51,6 +51,18 @@ impl Asking {
         match self {
             Self::Owner(owner) => tool(owner, "t3_machines", Value::Null).await,
             Self::Own { gateway, .. } => Ok(gateway.machines(&caller(), MachinesArgs::default())?),
+        }
+    }
+
+    /// What `t3_status` answers.
+    pub(super) async fn status(&self, machine: Option<&str>) -> Result<StatusAnswer, Failure> {
+        let machine = machine.map(str::to_owned);
+        match self {
+            Self::Owner(owner) => {
+                let arguments = machine.map_or(Value::Null, |machine| json!({ "machine": machine }));
+                tool(owner, "t3_status", arguments).await
+            }
+            Self::Own { gateway, .. } => Ok(gateway.status(&caller(), StatusArgs { machine }).await?),
         }
     }
 
@@ -98,6 +110,7 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
     GatewaySettings {
         wait_without_progress: config.server.wait_without_progress,
         finish_timeout: config.watch.finish_timeout,
+        credentials: None,
     }
 }
 
@@ -107,7 +120,7 @@ pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
     logging::start_if_asked(flags, &config.log)?;
     if config.machines.is_empty() {
         return Err(Failure::said(
-            "no machine is configured. Write one into t3code.toml (see t3code.example.toml), or name the file with --config",
+            "no machine is configured. Pair one (t3code-mcp pair mac '<link>'), write one into t3code.toml (see t3code.example.toml), or name the file with --config",
         ));
     }
     Ok(config)

@@ -26,15 +26,18 @@ mod model;
 mod modes;
 mod origin;
 mod outbox;
+mod pairing;
 mod places;
 mod progress;
 mod projects;
 mod reading;
 mod receipts;
+mod renewal;
 mod running;
 #[cfg(test)]
 mod samples;
 mod standing;
+mod status;
 mod text;
 mod thread;
 pub mod tracking;
@@ -51,6 +54,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config::credentials::Credentials;
 use crate::fleet::Fleet;
 use crate::gateway::memory::Memory;
 use crate::gateway::receipts::Receipts;
@@ -68,8 +72,11 @@ pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
 pub use origin::{ORIGIN_BYTES, is_origin};
 pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events};
+pub use pairing::{PairAnswer, PairArgs, PairError, PairRequest, Paired, pair};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
+pub use renewal::{ISSUE, renewal};
+pub use status::{CredentialHealth, DeliveryHealth, MachineHealth, StatusAnswer, StatusArgs, StreamHealth};
 pub use thread::ThreadArgs;
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
@@ -83,6 +90,8 @@ pub struct GatewaySettings {
     pub wait_without_progress: Duration,
     /// How long a run may stay in `finishing` before it counts as completed.
     pub finish_timeout: Duration,
+    /// Where credentials are kept; none: nothing can be paired.
+    pub credentials: Option<Credentials>,
 }
 
 impl Default for GatewaySettings {
@@ -90,6 +99,7 @@ impl Default for GatewaySettings {
         Self {
             wait_without_progress: Duration::from_secs(50),
             finish_timeout: Duration::from_mins(3),
+            credentials: None,
         }
     }
 }

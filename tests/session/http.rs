@@ -414,7 +414,7 @@ fn where_the_descriptor_is_silent_the_shell_decides() {
 
 #[test]
 fn where_permissions_are_there_only_they_count() {
-    let read = |session: Value| Credential::read("mac", session.to_string().as_bytes());
+    let read = |session: Value| Credential::read("mac", TokenFrom::Variable, session.to_string().as_bytes());
     let old = read(json!({"authenticated": true, "auth": {}, "scopes": ["orchestration:read", "orchestration:operate"], "expiresAt": "2026-11-30T17:44:14.006Z"})).unwrap();
     old.require("orchestration:operate").unwrap();
     assert_eq!(old.expires_at.unwrap().to_string(), "2026-11-30T17:44:14.006Z");

@@ -186,7 +186,7 @@ fn the_recorded_server_says_nothing_of_its_protocol_and_its_shell_does() {
     let said = Descriptor::read("mac", &body("/.well-known/t3/environment", Value::Null)).unwrap();
     assert_eq!(said.version("mac").unwrap(), Version::AskShell);
     descriptor::check_shell("mac", &body("/api/orchestration/shell", Value::Null)).unwrap();
-    let credential = Credential::read("mac", &body("/api/auth/session", "good bearer".into())).unwrap();
+    let credential = Credential::read("mac", TokenFrom::Variable, &body("/api/auth/session", "good bearer".into())).unwrap();
     credential.require("orchestration:operate").unwrap();
     assert!(credential.expires_at.is_some());
 }

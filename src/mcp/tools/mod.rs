@@ -5,7 +5,9 @@ mod dispatch;
 mod events;
 mod interrupt;
 mod machines;
+mod pair;
 mod projects;
+mod status;
 mod thread;
 mod wait;
 mod watch;
@@ -15,7 +17,9 @@ pub use dispatch::Dispatch;
 pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
+pub use pair::Pair;
 pub use projects::Projects;
+pub use status::Status;
 pub use thread::Thread;
 pub use wait::Wait;
 pub use watch::Watch;
@@ -34,7 +38,15 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Interrupt>(),
         Route::of::<Watch>(),
         Route::of::<Events>(),
+        Route::of::<Status>(),
+        Route::of::<Pair>(),
     ]
+}
+
+/// `1 day`, `2 days`.
+fn count_days(days: i64) -> String {
+    let plural = if days == 1 { "" } else { "s" };
+    format!("{days} day{plural}")
 }
 
 /// `1 thread`, `2 threads`.

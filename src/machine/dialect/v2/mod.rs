@@ -47,6 +47,13 @@ impl Dialect for Protocol2 {
         })
     }
 
+    fn probe(&self) -> Result<Call, MachineError> {
+        Ok(Call {
+            tag: "server.probe",
+            payload: empty_object(),
+        })
+    }
+
     fn read_shell_item(&self, value: &RawValue) -> Result<ShellItem, MachineError> {
         shell::read_item(value)
     }
