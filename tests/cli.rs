@@ -13,6 +13,8 @@ mod killed;
 mod moving_in;
 #[path = "cli/owning.rs"]
 mod owning;
+#[path = "cli/pairing.rs"]
+mod pairing;
 #[path = "cli/readme.rs"]
 mod readme;
 #[path = "cli/receiver.rs"]

@@ -15,7 +15,8 @@ use crate::config::state::StateDir;
 use crate::config::{Config, DEFAULT_CLIENT, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::gateway::{
-    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, StatusAnswer, StatusArgs, ToolError,
+    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, StatusAnswer,
+    StatusArgs, ToolError,
 };
 use crate::mcp::{About, Owner, Unanswered};
 

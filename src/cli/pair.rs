@@ -88,7 +88,11 @@ pub(super) fn unpair(args: &UnpairArgs) -> Result<(), Failure> {
         let paired = config.machines.iter();
         let paired = paired.filter(|machine| matches!(&machine.token, TokenSource::Pairing(Some(_))));
         let names: Vec<&str> = paired.map(|machine| machine.name.as_str()).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let names = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        };
         return Err(Failure::said(format_args!("{name} is not paired. Paired are: {names}")));
     }
     output::answer(format_args!(
@@ -172,7 +176,9 @@ fn projects(given: &[String]) -> Result<Option<Vec<String>>, Failure> {
     }
     let patterns: Vec<String> = given.iter().map(|pattern| pattern.trim().to_owned()).collect();
     if patterns.iter().any(String::is_empty) {
-        return Err(Failure::said("--projects holds an empty pattern, which matches nothing. Take it out"));
+        return Err(Failure::said(
+            "--projects holds an empty pattern, which matches nothing. Take it out",
+        ));
     }
     Patterns::new(patterns.iter().cloned()).map_err(Failure::said)?;
     Ok(Some(patterns))
@@ -258,10 +264,12 @@ fn meant(config: &Config, link: PairingLink) -> PairRequest {
         .iter()
         .filter(|machine| matches!(machine.token, TokenSource::Pairing(_)));
     let described: Vec<&MachineConfig> = paired.clone().filter(|machine| !machine.in_state).collect();
-    let known = paired.find(|machine| machine.url == link.url).or(match described.as_slice() {
-        [only] if is_loopback(&link.url) => Some(*only),
-        _ => None,
-    });
+    let known = paired
+        .find(|machine| machine.url == link.url)
+        .or(match described.as_slice() {
+            [only] if is_loopback(&link.url) => Some(*only),
+            _ => None,
+        });
     let (machine, projects) = match known {
         Some(machine) => {
             let settings = MachineSettings {

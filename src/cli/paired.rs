@@ -129,7 +129,11 @@ impl Follower {
 
     fn tell(&self, member: &Arc<Member>) {
         if let Some(store) = &self.told {
-            tokio::spawn(watch::tell_credential(Arc::clone(member), store.clone(), self.stop.clone()));
+            tokio::spawn(watch::tell_credential(
+                Arc::clone(member),
+                store.clone(),
+                self.stop.clone(),
+            ));
         }
     }
 }

@@ -103,7 +103,10 @@ fn paired_first(given: Option<&str>, config: &Config) -> Result<bool, Failure> {
     match (given, &config.pairing_link) {
         (Some(link), _) => pair::at_start(config, &SecretString::from(link)),
         (None, Some(link)) => Ok(pair::at_start(config, link).unwrap_or_else(|failure| {
-            tracing::error!("the link in {PAIRING_VARIABLE} was not used: {}", Untrusted(&failure.to_string()));
+            tracing::error!(
+                "the link in {PAIRING_VARIABLE} was not used: {}",
+                Untrusted(&failure.to_string())
+            );
             false
         })),
         (None, None) => Ok(false),

@@ -30,7 +30,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         output::json(&answer)?;
     } else {
         let rows: Vec<_> = answer.machines.iter().map(row).collect();
-        let heads = ["machine", "state", "T3", "protocol", "credential", "lag", "waiting", "dead"];
+        let heads = [
+            "machine",
+            "state",
+            "T3",
+            "protocol",
+            "credential",
+            "lag",
+            "waiting",
+            "dead",
+        ];
         output::table(heads, &rows);
         answer.machines.iter().for_each(explain);
     }

@@ -139,7 +139,8 @@ impl Credentials {
         if written.token.is_empty() || !written.token.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(broken(format!("holds no token. {PAIR_AGAIN}")));
         }
-        let url = values::url(&written.url).map_err(|_| broken(format!("holds an address that is none. {PAIR_AGAIN}")))?;
+        let url =
+            values::url(&written.url).map_err(|_| broken(format!("holds an address that is none. {PAIR_AGAIN}")))?;
         let projects = written.projects.map(values::patterns).transpose();
         Ok(Some(Kept {
             machine: machine.to_owned(),
@@ -234,9 +235,9 @@ impl Credentials {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(broken(&format!("cannot be read ({error}). Mend its permissions"))),
             Ok(found) if !found.is_dir() => Err(broken("is no folder, and no link is followed. Remove it")),
-            Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
-                Err(broken("belongs to another user. Remove it, and pair the machines again"))
-            }
+            Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => Err(broken(
+                "belongs to another user. Remove it, and pair the machines again",
+            )),
             Ok(found) if found.mode() & 0o022 != 0 => Err(broken(&format!(
                 "can be written by others. Remove it, and pair the machines again; or, if you trust what it holds: chmod 700 {}",
                 self.folder.display()

@@ -12,7 +12,8 @@ const CODE_LENGTHS: std::ops::RangeInclusive<usize> = 4..=128;
 /// The key before the code.
 const KEY: &str = "token";
 /// What a whole link looks like.
-const EXAMPLE: &str = "Copy the whole link that `t3 pair` prints on the T3 host, such as 'http://100.64.0.7:3773/pair#token=CODE'";
+const EXAMPLE: &str =
+    "Copy the whole link that `t3 pair` prints on the T3 host, such as 'http://100.64.0.7:3773/pair#token=CODE'";
 /// Shells and chats leave these around what was copied.
 const QUOTES: &[char] = &['\'', '"', '`', '<', '>', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
 
@@ -50,7 +51,11 @@ impl PairingLink {
                     "the link has no code: what stands behind # was lost, as shells do with what is not quoted. {EXAMPLE}, in quotes"
                 ));
             }
-            _ => return Err(format!("the link holds more, or other things, than one code. {EXAMPLE}")),
+            _ => {
+                return Err(format!(
+                    "the link holds more, or other things, than one code. {EXAMPLE}"
+                ));
+            }
         };
         url.set_path("/");
         url.set_query(None);
@@ -62,9 +67,12 @@ impl PairingLink {
     pub fn of(code: &str, url: &str) -> Result<Self, String> {
         let code = self::code(code.trim().trim_matches(QUOTES))?;
         let text = url.trim().trim_matches(QUOTES);
-        let url = address(text).map_err(|problem| format!("the address {problem}. Write one such as http://100.64.0.7:3773"))?;
+        let url = address(text)
+            .map_err(|problem| format!("the address {problem}. Write one such as http://100.64.0.7:3773"))?;
         if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-            return Err("the address has more than scheme, host and port. Write one such as http://100.64.0.7:3773".to_owned());
+            return Err(
+                "the address has more than scheme, host and port. Write one such as http://100.64.0.7:3773".to_owned(),
+            );
         }
         Ok(Self { url, code })
     }
@@ -77,7 +85,10 @@ pub fn code(text: &str) -> Result<SecretString, String> {
     if CODE_LENGTHS.contains(&text.len()) && text.bytes().all(fits) {
         return Ok(SecretString::from(text));
     }
-    Err("that is no pairing code: T3's are 12 capitals and digits. Make a new one with `t3 pair` on the T3 host".to_owned())
+    Err(
+        "that is no pairing code: T3's are 12 capitals and digits. Make a new one with `t3 pair` on the T3 host"
+            .to_owned(),
+    )
 }
 
 /// An http or https URL with a host and nobody's name in it.
@@ -156,7 +167,10 @@ mod tests {
             &long,
         ] {
             let problem = PairingLink::parse(text).unwrap_err();
-            assert!(!problem.contains("SESAME") && !problem.contains("evil"), "{text}: {problem}");
+            assert!(
+                !problem.contains("SESAME") && !problem.contains("evil"),
+                "{text}: {problem}"
+            );
         }
         assert!(PairingLink::of("SESAMESESAME", "http://h/pair").is_err());
         assert!(PairingLink::of("a b", "http://h").is_err());

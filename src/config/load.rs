@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
+use super::credentials::{Credentials, Kept};
 use super::env::{Environment, distrust};
 use super::error::{ConfigError, ConfigErrors, Place};
 use super::file::{self, Tree, join};
 use super::raw::Raw;
-use super::credentials::{Credentials, Kept};
 use super::settings::{self, CONFIG_VARIABLE, Kind, MODEL, SETTINGS, STATE_DIR, Setting};
 use super::state::{StateDir, StateError};
 use super::validate;

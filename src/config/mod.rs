@@ -33,8 +33,8 @@ use url::Url;
 use crate::outbound::bare;
 use crate::protocol::{OptionValue, RuntimeMode};
 
-pub use env::Environment;
 use credentials::Kept;
+pub use env::Environment;
 pub use error::{ConfigError, ConfigErrors, Place};
 pub use load::{CONFIG_FILE, Request, WorkingDirectory, load};
 

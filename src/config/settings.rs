@@ -373,10 +373,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// What a later version takes and this one does not: the file's keys and tables, and why. Naming one is an error, so that nobody believes
 /// it to be at work.
-pub const LATER_KEYS: &[(&str, &str)] = &[
-    ("machines.*.scratch", "this version dispatches into projects only"),
-];
-
+pub const LATER_KEYS: &[(&str, &str)] = &[("machines.*.scratch", "this version dispatches into projects only")];
 
 /// The setting at a key of the file.
 pub fn at(key: &str) -> Option<&'static Setting> {

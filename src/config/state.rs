@@ -225,7 +225,11 @@ pub(super) fn open_own(path: &Path, remedy: &str) -> Result<Option<File>, StateE
     let broken = |problem: String| StateError::new(path, format!("{problem}. {remedy}"));
     let opened = OpenOptions::new()
         .read(true)
-        .custom_flags((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed())
+        .custom_flags(
+            (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
+                .bits()
+                .cast_signed(),
+        )
         .open(path);
     let file = match opened {
         Ok(file) => file,

@@ -68,8 +68,13 @@ pub(super) fn config(
         token_variables: BTreeSet::new(),
     };
     let mut names: Vec<String> = raw.machines.keys().cloned().collect();
-    let made = context.kept.iter().filter(|(name, _)| !raw.machines.contains_key(*name));
-    let made: Vec<Kept> = made.filter_map(|(name, kept)| check.kept(name, kept.as_ref())).collect();
+    let made = context
+        .kept
+        .iter()
+        .filter(|(name, _)| !raw.machines.contains_key(*name));
+    let made: Vec<Kept> = made
+        .filter_map(|(name, kept)| check.kept(name, kept.as_ref()))
+        .collect();
     names.extend(made.iter().map(|kept| kept.machine.clone()));
     let ceiling = check.mode("server.max_runtime_mode", Some(&raw.server.max_runtime_mode));
     let machines: Vec<_> = raw
@@ -201,9 +206,7 @@ impl Check<'_> {
                 let kept = kept.and_then(|kept| self.kept(name, kept.as_ref()));
                 Some(TokenSource::Pairing(kept.map(Box::new)))
             }
-            (None, false) => {
-                self.required(&key("token_env"), "token_env = \"T3_TOKEN\", or pairing = true", None)
-            }
+            (None, false) => self.required(&key("token_env"), "token_env = \"T3_TOKEN\", or pairing = true", None),
         }
     }
 
@@ -212,8 +215,9 @@ impl Check<'_> {
         match kept {
             Ok(kept) => Some(kept.clone()),
             Err(error) => {
-                self.notes
-                    .push(Note::Warning(format!("the credential of {name} cannot be used: {error}")));
+                self.notes.push(Note::Warning(format!(
+                    "the credential of {name} cannot be used: {error}"
+                )));
                 None
             }
         }

@@ -177,10 +177,7 @@ impl Member {
 pub fn access(machine: &MachineConfig) -> Access {
     let (source, environment) = match &machine.token {
         TokenSource::Variable { .. } => (TokenFrom::Variable, None),
-        TokenSource::Pairing(kept) => (
-            TokenFrom::Pairing,
-            kept.as_ref().map(|kept| kept.environment.clone()),
-        ),
+        TokenSource::Pairing(kept) => (TokenFrom::Pairing, kept.as_ref().map(|kept| kept.environment.clone())),
     };
     Access {
         url: machine.url.clone(),

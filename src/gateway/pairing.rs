@@ -51,7 +51,9 @@ pub struct Paired {
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// The code made the credential that is there.
-    #[error("this code was used for {machine} before, at {at:.0}, and each is good once. Make a new one with `t3 pair` on the T3 host")]
+    #[error(
+        "this code was used for {machine} before, at {at:.0}, and each is good once. Make a new one with `t3 pair` on the T3 host"
+    )]
     Used {
         /// The machine.
         machine: String,
@@ -203,7 +205,8 @@ impl Gateway {
         let member = self.fleet.member(&caller.limits, &args.machine)?;
         let name = member.name();
         let allowed = matches!(member.rules.token, Origin::Pairing { by_agents: true, .. });
-        let (true, Some(credentials)) = (allowed && caller.limits.agent_pairing(name), &self.settings.credentials) else {
+        let (true, Some(credentials)) = (allowed && caller.limits.agent_pairing(name), &self.settings.credentials)
+        else {
             return Err(ToolError::new(
                 ErrorCode::InsufficientScope,
                 format!("Agents may not pair {name}; the code was not sent."),
@@ -222,7 +225,9 @@ impl Gateway {
             projects: None,
             replace: false,
         };
-        let paired = pair(credentials, &request, |_| {}).await.map_err(|error| told(name, error))?;
+        let paired = pair(credentials, &request, |_| {})
+            .await
+            .map_err(|error| told(name, error))?;
         let kept = paired.kept;
         member.machine.set_access(Access {
             url: kept.url.clone(),

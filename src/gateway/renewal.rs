@@ -4,8 +4,7 @@ use crate::fleet::{Member, Origin};
 use crate::machine::pairing::NEEDED_SCOPES;
 
 /// The command that issues a right token on the T3 host.
-pub const ISSUE: &str =
-    "t3 auth session issue --scope orchestration:read --scope orchestration:operate; an older T3 has no --scope and always grants all: leave it out there";
+pub const ISSUE: &str = "t3 auth session issue --scope orchestration:read --scope orchestration:operate; an older T3 has no --scope and always grants all: leave it out there";
 
 /// How the machine's credential is renewed.
 pub fn renewal(member: &Member) -> String {

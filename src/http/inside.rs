@@ -40,10 +40,16 @@ async fn about(State(server): State<Server>) -> Response {
     match (server.place(), server.about()) {
         (Place::Here(gateway), Some(about)) => {
             let members = gateway.fleet().members();
-            let machines = members.iter().map(|member| (member.name().to_owned(), member.machine.url().to_string()));
+            let machines = members
+                .iter()
+                .map(|member| (member.name().to_owned(), member.machine.url().to_string()));
             // Pairing makes machines while the process runs.
             let machines = machines.collect();
-            Json(About { machines, ..about.clone() }).into_response()
+            Json(About {
+                machines,
+                ..about.clone()
+            })
+            .into_response()
         }
         (Place::Here(_) | Place::There(_), _) => refused(&not_here()),
     }

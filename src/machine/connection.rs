@@ -266,7 +266,9 @@ fn take_credential(core: &Core, way: &mut Way, credential: &Credential) {
 /// Says what is to be said of the credential's end: in the log, and to whoever tells it on.
 fn tell(core: &Core, notice: Option<Notice>) {
     let Some(notice) = notice else { return };
-    let ends = notice.expires_at.map_or_else(|| "-".to_owned(), |ends| ends.to_string());
+    let ends = notice
+        .expires_at
+        .map_or_else(|| "-".to_owned(), |ends| ends.to_string());
     let remedy = core.access.borrow().source.refused(&core.settings.name);
     match notice.what {
         Said::Ends { days: 1 } => warn!(%ends, "the credential ends within a day: {remedy}"),

@@ -17,8 +17,8 @@ use serde::Deserialize;
 use url::Url;
 
 use super::descriptor::{Credential, Descriptor, SPOKEN};
-use super::refusal::{self, Refusal};
 use super::pairing::ExchangeError;
+use super::refusal::{self, Refusal};
 use super::{Access, MachineError, MachineSettings, TokenFrom};
 use crate::outbound::{bare, client_config};
 use crate::protocol::ThreadId;
@@ -286,7 +286,13 @@ impl HttpClient {
                     break;
                 }
             }
-            return Err(refusal::read((&self.machine, self.source), url, status, &headers, &body));
+            return Err(refusal::read(
+                (&self.machine, self.source),
+                url,
+                status,
+                &headers,
+                &body,
+            ));
         }
         if !is_json(&headers) {
             // A T3 with its web app answers unknown paths with the app's page.

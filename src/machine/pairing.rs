@@ -89,7 +89,10 @@ impl Met {
         let answer: Answer = serde_json::from_slice(&body).map_err(|_| MachineError::NotT3 {
             reason: format!("{machine} answered, but not with a token: is its url that of a T3 server?"),
         })?;
-        let bearer = answer.token_type.as_deref().is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
+        let bearer = answer
+            .token_type
+            .as_deref()
+            .is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
         if !bearer || answer.access_token.is_empty() || !answer.access_token.bytes().all(|b| b.is_ascii_graphic()) {
             return Err(ExchangeError::Machine(MachineError::NotT3 {
                 reason: format!("{machine} answered with a token that cannot be used as a bearer: update t3code-mcp"),
@@ -100,7 +103,9 @@ impl Met {
             token: Some(token.clone()),
             ..Access::of(&self.settings)
         };
-        let ends = answer.expires_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let ends = answer
+            .expires_in
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let ends = ends.and_then(|left| asked_at.checked_add(SignedDuration::try_from(left).ok()?).ok());
         let told: Vec<String> = answer
             .scope

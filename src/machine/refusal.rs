@@ -80,7 +80,10 @@ pub(super) fn read(
                     format!("{machine} asks for a credential: {}", source.missing(machine))
                 }
                 Some(reason) => {
-                    format!("{machine} does not accept the token ({reason}): {}", source.refused(machine))
+                    format!(
+                        "{machine} does not accept the token ({reason}): {}",
+                        source.refused(machine)
+                    )
                 }
             },
         },

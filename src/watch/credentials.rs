@@ -31,7 +31,9 @@ pub async fn tell_credential(member: Arc<Member>, store: Store, stop: Cancellati
         if changed.is_err() {
             return;
         }
-        let Some(notice) = *notices.borrow_and_update() else { continue };
+        let Some(notice) = *notices.borrow_and_update() else {
+            continue;
+        };
         let event = event(&member, notice, Timestamp::now());
         while let Err(error) = keep(&store, event.clone()).await {
             if matches!(error, StoreError::Closed) {

@@ -70,7 +70,9 @@ pub(super) async fn start(
     // What is left is of machines that the configuration has no more.
     for (machine, roster) in rosters {
         if settings.final_word {
-            keepers.running.spawn(part(machine, roster, store.clone(), stop.clone()));
+            keepers
+                .running
+                .spawn(part(machine, roster, store.clone(), stop.clone()));
         } else {
             tracing::warn!(
                 %machine,
@@ -154,7 +156,8 @@ impl Keepers {
             switching: Vec::new(),
         };
         let span = tracing::info_span!("watch", machine = %member.name());
-        self.running.spawn(keeper.run(wishes, self.stop.clone()).instrument(span));
+        self.running
+            .spawn(keeper.run(wishes, self.stop.clone()).instrument(span));
     }
 
     async fn hand_out(&mut self, mut wishes: mpsc::Receiver<Wish>) {

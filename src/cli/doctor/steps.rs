@@ -113,7 +113,10 @@ fn renew(config: &MachineConfig) -> String {
             format!("Create a new token on the T3 host ({ISSUE}) and set {variable} to it.")
         }
         TokenSource::Pairing(_) => {
-            format!("On the T3 host: t3 pair. Then here: t3code-mcp pair {} '<link>'.", config.name)
+            format!(
+                "On the T3 host: t3 pair. Then here: t3code-mcp pair {} '<link>'.",
+                config.name
+            )
         }
     }
 }
@@ -140,20 +143,9 @@ fn offline(name: &str, config: &MachineConfig, error: &MachineError) -> Vec<Chec
         ],
         MachineError::NeedsPairing { .. } => vec![
             t3,
-            Check::bad(
-                name,
-                format!("the token is not accepted: {error}"),
-                renew(config),
-            ),
+            Check::bad(name, format!("the token is not accepted: {error}"), renew(config)),
         ],
-        MachineError::InsufficientScope { .. } => vec![
-            t3,
-            Check::bad(
-                name,
-                error.to_string(),
-                renew(config),
-            ),
-        ],
+        MachineError::InsufficientScope { .. } => vec![t3, Check::bad(name, error.to_string(), renew(config))],
         MachineError::ProtocolUnsupported { .. } => vec![
             t3,
             Check::bad(name, error.to_string(), "Update the side that it names."),
