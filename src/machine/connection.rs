@@ -95,6 +95,13 @@ struct Way {
 
 impl Way {
     fn new(core: &Core, access: Access) -> Self {
+        if access.token.is_none() {
+            // What was known of an earlier one is of no use any more.
+            core.state.handle_status(|status| {
+                status.expires_at = None;
+                status.scopes.clear();
+            });
+        }
         Self {
             http: HttpClient::by(&core.settings, &access),
             access,
@@ -114,7 +121,13 @@ enum Ended {
 fn went_away(core: &Core, error: &MachineError) {
     core.link.send_replace(None);
     let before = core.state.status();
-    if before.online || before.error.is_none() {
+    let kind = std::mem::discriminant(error);
+    // Another kind of trouble than before may want somebody's hand.
+    if before.online
+        || before
+            .error
+            .is_none_or(|before| std::mem::discriminant(&before) != kind)
+    {
         warn!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "not connected");
     } else {
         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "still not connected");

@@ -78,6 +78,13 @@ fn serve(place: &Place, more: &[&str]) -> (Running, SocketAddr) {
     (running, address)
 }
 
+/// The line by which it says, or has said, that.
+fn said(running: &mut Running, wanted: &str) -> String {
+    let line = running.said.lines().find(|line| line.contains(wanted));
+    let line = line.map(str::to_owned);
+    line.unwrap_or_else(|| running.until(wanted))
+}
+
 /// What a tool answers, as data; or its error.
 fn call(address: SocketAddr, tool: &str, arguments: &Value) -> Value {
     let head = format!(
@@ -358,6 +365,20 @@ fn another_t3_than_the_one_that_was_paired_is_shown_neither_token_nor_code() {
     assert_eq!(token(&place, "box"), first, "the credential is the old one");
     well(&place.run(&["pair", "box", &link, "--replace"]));
     until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+
+    // What goes on there when it is unpaired is told to its end, as of a machine that is in no config any more.
+    let work = json!({"project": "t3-smoke", "prompt": "sleep 60"});
+    let dispatched = call(address, "t3_dispatch", &work);
+    assert_eq!(dispatched["watch"], true, "{dispatched}");
+    well(&place.run(&["unpair", "box"]));
+    until(PATIENCE, "its end is told", || {
+        let told = call(address, "t3_events", &json!({}));
+        told["events"].as_array().unwrap().iter().any(|event| {
+            event["thread_id"] == dispatched["thread_id"]
+                && event["event"] == "interrupted"
+                && event["reason"] == "not_visible"
+        })
+    });
 }
 
 #[test]
@@ -430,16 +451,14 @@ fn the_end_of_a_credential_is_told_ahead_and_not_missed() {
         "[hook]\nurl = \"http://{}/hook\"\ncredentials = true\n",
         hook.address
     ));
-    t3.faults.token_life(Duration::from_secs(6));
+    t3.faults.token_life(Duration::from_secs(8));
     well(&place.run(&["pair", "mac", &t3.code()]));
     let (mut serve_, address) = serve(&place, &[]);
-    let line = serve_.until("the credential ends within a day");
+    let line = said(&mut serve_, "the credential ends within a day");
     assert!(line.contains("t3code-mcp pair mac"), "{line}");
-    assert_eq!(
-        machine(address)["credential"],
-        json!({"state": "expiring_soon", "days_left": 0})
-    );
-    serve_.until("the credential has ended");
+    let soon = json!({"state": "expiring_soon", "days_left": 0});
+    until(PATIENCE, "it ends soon", || machine(address)["credential"] == soon);
+    said(&mut serve_, "the credential has ended");
     let status = call(address, "t3_status", &json!({}))["machines"][0].clone();
     assert_eq!(
         (&status["online"], &status["credential"]["state"]),
