@@ -61,7 +61,7 @@ Examples:
   t3code-mcp serve                                     what ./t3code.toml describes
   t3code-mcp serve --config ~/t3code.toml -p 9000
   t3code-mcp serve --stdio --config ~/t3code.toml      started by an MCP client
-  t3code-mcp serve 'http://100.64.0.7:3773/pair#token=CODE'   paired first; `t3 pair` prints the link
+  t3code-mcp serve '<link>'                            paired first by the link of `t3 pair`
   t3code-mcp serve --max-mode auto-accept-edits        no agent may do more
 
 It stops on SIGTERM or Ctrl-C: open waits are answered first, within 10 s.";

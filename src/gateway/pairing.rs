@@ -96,11 +96,21 @@ pub enum PairError {
     #[error(transparent)]
     State(#[from] StateError),
     /// The machine does not answer as it should; the code was not spent.
-    #[error("{0}. The code was not used")]
+    #[error("{} The code was not used", ended(.0))]
     Before(MachineError),
     /// It went wrong in the middle.
-    #[error("{0}. The code may be spent: make a new one with `t3 pair` on the T3 host")]
+    #[error("{} The code may be spent: make a new one with `t3 pair` on the T3 host", ended(.0))]
     During(MachineError),
+}
+
+/// The error as a whole sentence.
+fn ended(error: &MachineError) -> String {
+    let said = error.to_string();
+    if said.ends_with(['.', '?', '!']) {
+        said
+    } else {
+        format!("{said}.")
+    }
 }
 
 /// Pairs a machine. `met` is told who answers before the code goes out.
@@ -259,8 +269,13 @@ fn read_code(text: &str) -> Result<SecretString, String> {
 
 fn told(machine: &str, error: PairError) -> ToolError {
     let code = match &error {
-        PairError::Before(error) | PairError::During(error) => {
-            return ToolError::from_machine(machine, error).with("pairing", "failed");
+        PairError::Before(error) => {
+            let told = ToolError::from_machine(machine, error);
+            return told.hint("The code was not used: call again with it once the machine answers.");
+        }
+        PairError::During(error) => {
+            let told = ToolError::from_machine(machine, error);
+            return told.hint("The code may be spent: ask for a new one, made with `t3 pair` on the T3 host.");
         }
         PairError::Used { .. } | PairError::Refused { .. } | PairError::Grants => ErrorCode::InvalidRequest,
         PairError::OtherEnvironment { .. } => ErrorCode::OperationRejected,
