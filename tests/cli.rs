@@ -3,6 +3,8 @@
 
 #[path = "cli/asking.rs"]
 mod asking;
+#[path = "cli/dispatching.rs"]
+mod dispatching;
 #[path = "cli/events.rs"]
 mod events;
 #[path = "cli/help.rs"]
@@ -15,6 +17,8 @@ mod moving_in;
 mod owning;
 #[path = "cli/pairing.rs"]
 mod pairing;
+#[path = "cli/pty.rs"]
+mod pty;
 #[path = "cli/readme.rs"]
 mod readme;
 #[path = "cli/receiver.rs"]
@@ -29,3 +33,5 @@ mod stdio;
 mod stopping;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/watching.rs"]
+mod watching;

@@ -1,31 +1,34 @@
-//! A small MCP client over one kept-alive HTTP connection, light enough not to be what is measured.
+//! A small MCP client over one kept-alive HTTP connection. It shares the processors with what is measured, so it does next to nothing:
+//! each request is one write of bytes made beforehand, and of an answer only the head's framing is looked at.
 //!
 //! It speaks revision 2026-07-28, which needs no session, and hands back the time at which the answer's first byte came.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
+use anyhow::Context;
+use bytes::{Buf, Bytes, BytesMut};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const REVISION: &str = "2026-07-28";
 
 /// One connection.
 pub(crate) struct Client {
-    sender: SendRequest<Full<Bytes>>,
-    host: String,
-    bearer: String,
+    stream: TcpStream,
+    /// What all requests of the connection begin with.
+    head: String,
+    /// What was read and belongs to no answer yet.
+    read: BytesMut,
 }
 
 /// A tool call, rendered once and sent many times.
 #[derive(Clone)]
 pub(crate) struct Call {
-    name: String,
-    body: Bytes,
+    /// The headers that depend on the call, an empty line, and the body.
+    rest: Bytes,
 }
 
 /// What came back.
@@ -34,6 +37,13 @@ pub(crate) struct Answer {
     pub(crate) first_byte: Instant,
     /// The JSON-RPC message.
     pub(crate) message: Bytes,
+}
+
+/// How an answer's body ends.
+#[derive(Clone, Copy)]
+enum Framing {
+    Length(usize),
+    Chunked,
 }
 
 impl Call {
@@ -48,10 +58,11 @@ impl Call {
                     "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
                 },
             },
-        });
+        })
+        .to_string();
+        let length = body.len();
         Self {
-            name: name.to_owned(),
-            body: Bytes::from(body.to_string()),
+            rest: format!("mcp-name: {name}\r\ncontent-length: {length}\r\n\r\n{body}").into(),
         }
     }
 }
@@ -60,43 +71,101 @@ impl Client {
     pub(crate) async fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
+        let mut head = String::from("POST /mcp HTTP/1.1\r\n");
+        for (name, value) in [
+            ("host", &*address.to_string()),
+            ("authorization", &format!("Bearer {token}")),
+            ("accept", "application/json, text/event-stream"),
+            ("content-type", "application/json"),
+            ("mcp-protocol-version", REVISION),
+            ("mcp-method", "tools/call"),
+        ] {
+            write!(head, "{name}: {value}\r\n")?;
+        }
         Ok(Self {
-            sender,
-            host: address.to_string(),
-            bearer: format!("Bearer {token}"),
+            stream,
+            head,
+            read: BytesMut::new(),
         })
     }
 
     /// Calls a tool and reads its whole answer.
     pub(crate) async fn call(&mut self, call: &Call) -> anyhow::Result<Answer> {
-        let request = hyper::Request::post("/mcp")
-            .header("host", &self.host)
-            .header("authorization", &self.bearer)
-            .header("accept", "application/json, text/event-stream")
-            .header("content-type", "application/json")
-            .header("mcp-protocol-version", REVISION)
-            .header("mcp-method", "tools/call")
-            .header("mcp-name", &call.name)
-            .body(Full::new(call.body.clone()))?;
-        self.sender.ready().await?;
-        let response = self.sender.send_request(request).await?;
-        let status = response.status();
-        let mut body = response.into_body();
-        let mut first_byte = None;
-        let mut message = Vec::new();
-        while let Some(frame) = body.frame().await {
-            if let Some(data) = frame?.data_ref() {
-                first_byte.get_or_insert_with(Instant::now);
-                message.extend_from_slice(data);
-            }
+        let mut request = Vec::with_capacity(self.head.len() + call.rest.len());
+        request.extend_from_slice(self.head.as_bytes());
+        request.extend_from_slice(&call.rest);
+        self.stream.write_all(&request).await?;
+        let (is_success, framing) = self.head().await?;
+        if self.read.is_empty() && !matches!(framing, Framing::Length(0)) {
+            self.more().await?;
         }
-        anyhow::ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&message));
-        Ok(Answer {
-            first_byte: first_byte.unwrap_or_else(Instant::now),
-            message: message.into(),
-        })
+        let first_byte = Instant::now();
+        let message = match framing {
+            Framing::Length(length) => self.exactly(length).await?,
+            Framing::Chunked => self.chunks().await?,
+        };
+        anyhow::ensure!(is_success, "the call failed: {}", String::from_utf8_lossy(&message));
+        Ok(Answer { first_byte, message })
+    }
+
+    /// Reads the head of an answer: whether it is a success, and where its body ends.
+    async fn head(&mut self) -> anyhow::Result<(bool, Framing)> {
+        let head = self.until(b"\r\n\r\n").await?;
+        let head = std::str::from_utf8(&head)?;
+        let (status, fields) = head.split_once("\r\n").unwrap_or((head, ""));
+        let field = |wanted: &str| {
+            let mut fields = fields.lines().filter_map(|line| line.split_once(':'));
+            fields.find_map(|(name, value)| name.eq_ignore_ascii_case(wanted).then(|| value.trim()))
+        };
+        let framing = match field("content-length") {
+            Some(length) => Framing::Length(length.parse()?),
+            None if field("transfer-encoding") == Some("chunked") => Framing::Chunked,
+            None => anyhow::bail!("an answer without an end: {head}"),
+        };
+        Ok((status.starts_with("HTTP/1.1 2"), framing))
+    }
+
+    /// Reads a body that comes in chunks.
+    async fn chunks(&mut self) -> anyhow::Result<Bytes> {
+        let mut body = Vec::new();
+        loop {
+            let size = self.until(b"\r\n").await?;
+            let size = usize::from_str_radix(std::str::from_utf8(&size)?.trim(), 16).context("a chunk's size")?;
+            let chunk = self.exactly(size + 2).await?;
+            if size == 0 {
+                return Ok(body.into());
+            }
+            body.extend_from_slice(&chunk[..size]);
+        }
+    }
+
+    /// The bytes up to `end`, which is taken off.
+    async fn until(&mut self, end: &[u8]) -> anyhow::Result<Bytes> {
+        let mut looked_at = 0;
+        loop {
+            let found = self.read[looked_at..].windows(end.len()).position(|bytes| bytes == end);
+            if let Some(at) = found {
+                let bytes = self.read.split_to(looked_at + at).freeze();
+                self.read.advance(end.len());
+                return Ok(bytes);
+            }
+            looked_at = self.read.len().saturating_sub(end.len() - 1);
+            self.more().await?;
+        }
+    }
+
+    async fn exactly(&mut self, length: usize) -> anyhow::Result<Bytes> {
+        while self.read.len() < length {
+            self.more().await?;
+        }
+        Ok(self.read.split_to(length).freeze())
+    }
+
+    async fn more(&mut self) -> anyhow::Result<()> {
+        self.read.reserve(8 * 1024);
+        let count = self.stream.read_buf(&mut self.read).await?;
+        anyhow::ensure!(count > 0, "the gateway closed the connection");
+        Ok(())
     }
 }
 
@@ -116,39 +185,5 @@ impl Answer {
             "the call failed: {message}"
         );
         Ok(result["structuredContent"].clone())
-    }
-}
-
-/// How long calls took.
-#[derive(Default)]
-pub(crate) struct Durations(Vec<Duration>);
-
-impl Durations {
-    pub(crate) fn add(&mut self, duration: Duration) {
-        self.0.push(duration);
-    }
-
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
-    /// How many there were a second.
-    pub(crate) fn per_second(&self, span: Duration) -> f64 {
-        u32::try_from(self.0.len()).map_or(f64::NAN, f64::from) / span.as_secs_f64()
-    }
-
-    /// Prints their row of the table.
-    pub(crate) fn print(&mut self, what: &str) {
-        let (p50, p99) = (self.percentile(50), self.percentile(99));
-        println!("| {what} | p50 {p50:.1} ms, p99 {p99:.1} ms |");
-    }
-
-    /// The duration that `percent` of the calls did not exceed, in milliseconds.
-    pub(crate) fn percentile(&mut self, percent: usize) -> f64 {
-        self.0.sort_unstable();
-        let index = (self.0.len() * percent / 100).min(self.0.len().saturating_sub(1));
-        self.0
-            .get(index)
-            .map_or(f64::NAN, |duration| duration.as_secs_f64() * 1_000.0)
     }
 }

@@ -13,7 +13,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::client::{Client, Durations};
+use crate::client::Client;
+use crate::durations::Durations;
 use crate::gateway::{Gateway, TOKEN};
 use crate::measure::dispatch;
 use crate::tap::Tap;

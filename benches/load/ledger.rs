@@ -10,7 +10,7 @@ use t3code_mcp::lifecycle::{RunState, TrackedRun, TrackedThread, Watch};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use t3code_mcp::store::{Batch, EventFilter, LEDGER_FILE, NewEvent, Store, Tracked};
 
-use crate::client::Durations;
+use crate::durations::Durations;
 use crate::gateway::{Gateway, STATE};
 use crate::measure::mirrored;
 

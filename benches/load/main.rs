@@ -3,6 +3,7 @@
 //! The gateway is the real binary in a process of its own; machine and clients share this process, and the processors with it.
 
 mod client;
+mod durations;
 mod gateway;
 mod hook;
 mod ledger;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::client::{Call, Client, Durations};
+use crate::client::{Call, Client};
+use crate::durations::Durations;
 use crate::gateway::{Gateway, TOKEN};
 
 /// Calls of a row that are made before it counts.

@@ -6,7 +6,8 @@ use serde_json::json;
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tokio::task::JoinSet;
 
-use crate::client::{Call, Client, Durations};
+use crate::client::{Call, Client};
+use crate::durations::Durations;
 use crate::gateway::TOKEN;
 use crate::measure::dispatch;
 use crate::start;

@@ -1,9 +1,10 @@
 //! `status`: what `t3_status` shows.
 
-use super::asking::{self, Asking};
+use super::asking;
 use super::flags::SettingFlags;
 use super::{Failure, output, runtime};
-use crate::gateway::MachineHealth;
+use crate::gateway::{MachineHealth, StatusArgs};
+use crate::mcp::tools::Status;
 use crate::protocol::Untrusted;
 
 /// Show how the machines and their credentials do, and what to renew.
@@ -24,8 +25,12 @@ pub(super) struct Args {
 /// Asks and prints.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
-    let machine = args.machine.as_deref();
-    let answer = runtime::run_alone(async { Asking::start(&config).await?.status(machine).await })??;
+    let asked = StatusArgs {
+        machine: args.machine.clone(),
+    };
+    let answer = runtime::run_alone(asking::reading(&config, async |asking| {
+        asking.ask::<Status>(&asked).await
+    }))??;
     if args.json {
         output::json(&answer)?;
     } else {

@@ -88,6 +88,8 @@ pub struct MachineConfig {
     pub runtime_mode: Option<RuntimeMode>,
     /// What no thread here may go beyond, the gateway-wide ceiling included.
     pub max_runtime_mode: Option<RuntimeMode>,
+    /// T3's scratch project may be used, and takes what names no project.
+    pub scratch: bool,
     /// A PEM file of further certificate authorities.
     pub ca_file: Option<PathBuf>,
     /// The largest frame taken from T3, in bytes.
@@ -144,6 +146,7 @@ impl Unnamed {
             frame_limit: self.frame_limit,
             token: TokenSource::Pairing(Some(Box::new(kept))),
             agent_pairing: false,
+            scratch: false,
             in_state: true,
         })
     }

@@ -136,7 +136,7 @@ pub const SETTINGS: &[Setting] = &[
     )
     .variable(BEARER_VARIABLE),
     Setting::outside_the_file(
-        "With `serve --stdio`: the origin of what is dispatched, as the header `X-Conversation-Origin` is over HTTP. Visible ASCII, at most \
+        "With `serve --stdio` and for commands: the origin of what is dispatched, as the header `X-Conversation-Origin` is over HTTP. Visible ASCII, at most \
          1,024 bytes.",
     )
     .variable(ORIGIN_VARIABLE),
@@ -199,6 +199,12 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Text,
         "The machine's ceiling: no thread on it may be started or continued in a mode above.",
     ),
+    Setting::key(
+        "machines.*.scratch",
+        Kind::Switch,
+        "T3's scratch project exists too, whatever `projects` says, and takes dispatches that name no project. T3 makes it when the gateway connects.",
+    )
+    .default("false"),
     Setting::key(
         "machines.*.ca_file",
         Kind::Text,
@@ -371,10 +377,6 @@ pub const SETTINGS: &[Setting] = &[
         .default("\"text\""),
 ];
 
-/// What a later version takes and this one does not: the file's keys and tables, and why. Naming one is an error, so that nobody believes
-/// it to be at work.
-pub const LATER_KEYS: &[(&str, &str)] = &[("machines.*.scratch", "this version dispatches into projects only")];
-
 /// The setting at a key of the file.
 pub fn at(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == Some(key))
@@ -464,13 +466,6 @@ mod tests {
                     "{key} lacks a variable or a flag"
                 );
             }
-        }
-    }
-
-    #[test]
-    fn a_key_is_never_both_here_and_later() {
-        for (key, _) in LATER_KEYS {
-            assert!(at(key).is_none(), "{key}");
         }
     }
 

@@ -45,6 +45,8 @@ pub struct Rules {
     pub max_runtime_mode: Option<RuntimeMode>,
     /// Where its token comes from.
     pub token: Origin,
+    /// T3's scratch project exists too, and takes what names no project.
+    pub scratch: bool,
 }
 
 /// Where a machine's token comes from, and so how it is renewed.
@@ -166,7 +168,7 @@ impl Member {
     fn start(settings: MachineSettings, access: Access, rules: Rules, stop: &CancellationToken) -> Arc<Self> {
         let stop = stop.child_token();
         Arc::new(Self {
-            machine: Machine::start_by(settings, access, stop.clone()),
+            machine: Machine::start_by(settings, access, rules.scratch, stop.clone()),
             rules,
             stop,
         })
@@ -218,6 +220,7 @@ impl Rules {
                     in_state: machine.in_state,
                 },
             },
+            scratch: machine.scratch,
         })
     }
 }

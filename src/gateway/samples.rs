@@ -7,16 +7,16 @@ use crate::machine::{Message, ModelSelection, Thread, ThreadHead};
 use crate::protocol::{MessageId, ProjectId, ProviderInstanceId, RunId, RuntimeRequestId, ThreadId};
 
 /// So many seconds after noon.
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_790_000_000 + seconds).unwrap_or_default()
 }
 
-pub(super) fn run_id(ordinal: u64) -> RunId {
+pub(crate) fn run_id(ordinal: u64) -> RunId {
     RunId(format!("run-{ordinal}"))
 }
 
 /// A run with its message `m-<ordinal>`; ended runs end ten seconds after they began.
-pub(super) fn run(ordinal: u64, status: &str) -> RunFacts {
+pub(crate) fn run(ordinal: u64, status: &str) -> RunFacts {
     let begun = i64::try_from(ordinal).unwrap_or(0) * 100;
     let ended = ["completed", "failed", "interrupted", "cancelled"].contains(&status);
     RunFacts {
@@ -34,7 +34,7 @@ pub(super) fn run(ordinal: u64, status: &str) -> RunFacts {
     }
 }
 
-pub(super) fn request(id: &str, kind: &str, run: u64) -> RequestFacts {
+pub(crate) fn request(id: &str, kind: &str, run: u64) -> RequestFacts {
     RequestFacts {
         id: RuntimeRequestId(id.to_owned()),
         run: Some(run_id(run)),
@@ -45,7 +45,7 @@ pub(super) fn request(id: &str, kind: &str, run: u64) -> RequestFacts {
     }
 }
 
-pub(super) fn message(id: &str, run: Option<u64>, role: &str, text: &str) -> Message {
+pub(crate) fn message(id: &str, run: Option<u64>, role: &str, text: &str) -> Message {
     Message {
         id: MessageId(id.to_owned()),
         run: run.map(run_id),
@@ -57,7 +57,7 @@ pub(super) fn message(id: &str, run: Option<u64>, role: &str, text: &str) -> Mes
 }
 
 /// A thread with these runs, each with its prompt.
-pub(super) fn thread(runs: Vec<RunFacts>) -> Thread {
+pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
     let model = ModelSelection {
         instance: ProviderInstanceId("codex".to_owned()),
         model: "gpt-5".to_owned(),
@@ -88,6 +88,7 @@ pub(super) fn thread(runs: Vec<RunFacts>) -> Thread {
         items: Vec::new(),
         plan: Vec::new(),
         files: Vec::new(),
+        checkpoints: Vec::new(),
         background: Vec::new(),
         usage: None,
         models: Vec::new(),

@@ -19,7 +19,7 @@ use crate::store::MachineDeliveries;
 const PROBE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Which machines.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StatusArgs {
     /// The machine. Left out: all.

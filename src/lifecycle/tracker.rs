@@ -203,6 +203,11 @@ impl Tracker {
         self.reading.handle_failure(now);
     }
 
+    /// Something is waited for that nobody will tell of: a read in a while may show it.
+    pub fn look_again(&mut self, now: Timestamp) {
+        self.reading.look_again(now);
+    }
+
     /// T3 does not know the thread (404). While it is not known whether T3 took a message of ours, that proves nothing.
     pub fn handle_not_found(&mut self, now: Timestamp) {
         self.reading.handle_nothing();

@@ -18,6 +18,7 @@ mod link;
 pub mod mirror;
 pub mod pairing;
 mod parts;
+mod queries;
 mod reads;
 #[cfg(test)]
 #[path = "../../tests/recordings/mod.rs"]
@@ -109,6 +110,8 @@ struct Core {
     access: watch::Sender<Access>,
     /// What was last said of the end of its credential.
     notice: watch::Sender<Option<Notice>>,
+    /// The server is to have a scratch project.
+    scratch: bool,
     state: State,
     /// The connection, while one stands.
     link: watch::Sender<Option<Arc<Link>>>,
@@ -128,17 +131,19 @@ impl Machine {
     /// Starts to connect, and stays connected until `stop` is cancelled. Returns at once. Must be called within a tokio runtime.
     pub fn start(settings: MachineSettings, stop: CancellationToken) -> Arc<Self> {
         let access = Access::of(&settings);
-        Self::start_by(settings, access, stop)
+        Self::start_by(settings, access, false, stop)
     }
 
-    /// The same by another access than the settings'.
-    pub fn start_by(settings: MachineSettings, access: Access, stop: CancellationToken) -> Arc<Self> {
+    /// The same by another access than the settings'; with `scratch` the server is asked for its scratch project before anything of its shell is
+    /// shown, so that nobody takes that project for one that is hidden.
+    pub fn start_by(settings: MachineSettings, access: Access, scratch: bool, stop: CancellationToken) -> Arc<Self> {
         let runtime = tokio::runtime::Handle::current();
         let span = tracing::info_span!("machine", machine = %settings.name);
         let core = Arc::new(Core {
             settings,
             access: watch::Sender::new(access),
             notice: watch::Sender::new(None),
+            scratch,
             state: State::new(runtime.clone()),
             link: watch::Sender::new(None),
             reads: Arc::default(),
@@ -304,7 +309,7 @@ impl Machine {
             .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
     }
 
-    /// The providers and their models (`server.getConfig`), cached for a minute.
+    /// The providers and their models (`server.getConfig`): as T3 last told them, at most a minute old.
     pub async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         self.core.link()?.providers().await
     }

@@ -5,6 +5,7 @@
 //! means. Times are kept to the microsecond.
 
 mod batch;
+mod batches;
 mod columns;
 mod deliveries;
 mod error;
@@ -18,6 +19,7 @@ mod receipts;
 mod sessions;
 mod taken_over;
 mod tracked;
+mod tracked_rows;
 mod writer;
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::store::error::{Fault, StoreError};
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "ledger", include_str!("migrations/0001_ledger.sql")),
     (2, "taken over", include_str!("migrations/0002_taken_over.sql")),
+    (3, "batches", include_str!("migrations/0003_batches.sql")),
 ];
 
 /// "T3CM" in a file's header: it is a ledger.
@@ -58,6 +59,7 @@ const ESSENTIAL_CHECKS: &[&str] = &[
     "PRAGMA quick_check('deliveries')",
     "PRAGMA quick_check('sessions')",
     "PRAGMA quick_check('taken_over')",
+    "PRAGMA quick_check('batches')",
 ];
 
 /// An opened file.

@@ -2,16 +2,14 @@
 //!
 //! Written by `watch` alone, through a batch; read whole, at the start. `gateway` asks for single facts.
 
-use serde::de::DeserializeOwned;
 use sqlx::sqlite::SqliteConnection;
 
-use crate::lifecycle::{
-    Baseline, Dispatched, RequestState, RunState, TrackedRequest, TrackedRun, TrackedThread, Watch,
-};
+use crate::lifecycle::{Dispatched, TrackedRequest, TrackedRun, TrackedThread};
 use crate::protocol::{EnvironmentId, ProjectId, ThreadId};
 use crate::store::Store;
-use crate::store::columns::{integer, micros, time};
+use crate::store::columns::{integer, micros};
 use crate::store::error::{Fault, StoreError};
+use crate::store::tracked_rows;
 
 /// A tracked thread and where it lives.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +33,16 @@ pub struct Tracked {
 impl Store {
     /// Every tracked thread.
     pub async fn tracked(&self) -> Result<Vec<Tracked>, StoreError> {
-        let mut reader = self.reader().await?;
-        load(&mut reader).await.map_err(|fault| self.told(fault))
+        let mut all = Vec::new();
+        self.for_each_tracked(|tracked| all.push(tracked)).await?;
+        Ok(all)
+    }
+
+    /// Hands every tracked thread over, one by one: all at once, a hundred thousand take more room than what is made of them.
+    pub async fn for_each_tracked(&self, take: impl FnMut(Tracked)) -> Result<(), StoreError> {
+        let reader = self.reader().await?;
+        let read = tracked_rows::read(reader, take).await;
+        read.map_err(|fault| self.told(fault))
     }
 
     /// The conversation that a tracked thread's last message came from.
@@ -173,223 +179,4 @@ async fn replace_messages(connection: &mut SqliteConnection, key: i64, dispatche
         .await?;
     }
     Ok(())
-}
-
-/// Threads that are read at a time.
-const THREADS_AT_ONCE: u32 = 1_000;
-
-/// A thread's row: key, machine, thread, environment, project id and title, title, protocol, latest watch, every, baseline,
-/// unreachable.
-type ThreadRow = (
-    i64,
-    String,
-    String,
-    Text,
-    Text,
-    Text,
-    Text,
-    u32,
-    u8,
-    Text,
-    Text,
-    u8,
-    Option<u64>,
-    Option<i64>,
-    u8,
-);
-
-/// A run's row: key, id, requested at, ordinal, state, watch, message, finishing since, changed at, stalled.
-type RunRow = (
-    i64,
-    String,
-    i64,
-    u64,
-    String,
-    u8,
-    Text,
-    Text,
-    Text,
-    Option<i64>,
-    i64,
-    u8,
-);
-
-/// A request's row: key, id, created at, run, state.
-type RequestRow = (i64, String, i64, Text, String);
-
-/// A message's row: key, id, watch, sent at, settled.
-type MessageRow = (i64, String, u8, Text, Text, i64, u8);
-
-type Text = Option<String>;
-
-/// Reads a thousand threads with their parts at a time, each table's rows as one value: handed over one by one, a hundred thousand of them
-/// take a start several seconds.
-async fn load(connection: &mut SqliteConnection) -> Result<Vec<Tracked>, Fault> {
-    let mut found = Vec::new();
-    let mut last = i64::MIN;
-    loop {
-        let threads: Vec<ThreadRow> = rows(sqlx::query_scalar(
-            "SELECT json_group_array(json_array(key, machine, thread, environment, project_id, project_title, title, protocol, \
-             latest_on, latest_origin, latest_client, every_run, baseline_ordinal, baseline_requested_at, unreachable)) \
-             FROM (SELECT * FROM tracked_threads WHERE key > ? ORDER BY key LIMIT ?)",
-        )
-        .bind(last)
-        .bind(THREADS_AT_ONCE)
-        .fetch_one(&mut *connection)
-        .await?)?;
-        let Some((to, ..)) = threads.last() else {
-            return Ok(found);
-        };
-        let (from, to) = (last, *to);
-        let runs: Vec<RunRow> = rows(sqlx::query_scalar(
-            "SELECT json_group_array(json_array(thread_key, run, requested_at, ordinal, state, watch_on, watch_origin, \
-             watch_client, message, finishing_since, changed_at, stalled)) FROM (SELECT * FROM tracked_runs \
-             WHERE thread_key > ? AND thread_key <= ? ORDER BY thread_key, position)",
-        )
-        .bind(from)
-        .bind(to)
-        .fetch_one(&mut *connection)
-        .await?)?;
-        let requests: Vec<RequestRow> = rows(
-            sqlx::query_scalar(
-                "SELECT json_group_array(json_array(thread_key, request, created_at, run, state)) FROM (SELECT * \
-             FROM tracked_requests WHERE thread_key > ? AND thread_key <= ? ORDER BY thread_key, position)",
-            )
-            .bind(from)
-            .bind(to)
-            .fetch_one(&mut *connection)
-            .await?,
-        )?;
-        let messages: Vec<MessageRow> = rows(sqlx::query_scalar(
-            "SELECT json_group_array(json_array(thread_key, message, watch_on, watch_origin, watch_client, sent_at, settled)) \
-             FROM (SELECT * FROM tracked_messages WHERE thread_key > ? AND thread_key <= ? ORDER BY thread_key, position)",
-        )
-        .bind(from)
-        .bind(to)
-        .fetch_one(&mut *connection)
-        .await?)?;
-        let (mut runs, mut requests) = (runs.into_iter().peekable(), requests.into_iter().peekable());
-        let mut messages = messages.into_iter().peekable();
-        for row in threads {
-            let key = row.0;
-            let mut tracked = thread(row)?;
-            while let Some(row) = runs.next_if(|row| row.0 == key) {
-                tracked.thread.runs.push(run(row)?);
-            }
-            while let Some(row) = requests.next_if(|row| row.0 == key) {
-                tracked.thread.requests.push(request(row)?);
-            }
-            while let Some(row) = messages.next_if(|row| row.0 == key) {
-                tracked.thread.dispatched.push(message(row)?);
-            }
-            found.push(tracked);
-        }
-        last = to;
-    }
-}
-
-/// The rows of one value.
-#[allow(clippy::needless_pass_by_value)]
-fn rows<T: DeserializeOwned>(value: String) -> Result<Vec<T>, Fault> {
-    serde_json::from_str(&value).map_err(|_| Fault::Value("a row of a tracked thread with what no version writes"))
-}
-
-fn thread(row: ThreadRow) -> Result<Tracked, Fault> {
-    let (
-        _,
-        machine,
-        thread,
-        environment,
-        project_id,
-        project_title,
-        title,
-        protocol,
-        on,
-        origin,
-        client,
-        every,
-        ordinal,
-        at,
-        unreachable,
-    ) = row;
-    let baseline = match (ordinal, at) {
-        (Some(ordinal), Some(at)) => Some(Baseline {
-            ordinal,
-            requested_at: time(at)?,
-        }),
-        (None, _) | (_, None) => None,
-    };
-    Ok(Tracked {
-        machine,
-        environment: environment.map(Into::into),
-        project_id: project_id.map(Into::into),
-        project_title,
-        title,
-        protocol,
-        thread: TrackedThread {
-            thread: thread.into(),
-            latest: watch(on, origin, client),
-            every: every != 0,
-            baseline,
-            runs: Vec::new(),
-            requests: Vec::new(),
-            dispatched: Vec::new(),
-            unreachable: unreachable != 0,
-        },
-    })
-}
-
-fn watch(on: u8, origin: Text, client: Text) -> Watch {
-    Watch {
-        on: on != 0,
-        origin,
-        client,
-    }
-}
-
-fn run(row: RunRow) -> Result<TrackedRun, Fault> {
-    let (_, id, requested_at, ordinal, word, on, origin, client, message, finishing_since, changed_at, stalled) = row;
-    let Some(state) = RunState::parse(&word) else {
-        return Err(Fault::Word {
-            table: "tracked_runs",
-            row: format!("`{id}`"),
-            word,
-        });
-    };
-    Ok(TrackedRun {
-        id: id.into(),
-        requested_at: time(requested_at)?,
-        ordinal,
-        state,
-        watch: watch(on, origin, client),
-        message: message.map(Into::into),
-        finishing_since: finishing_since.map(time).transpose()?,
-        changed_at: time(changed_at)?,
-        stalled: stalled != 0,
-    })
-}
-
-fn request((_, id, created_at, run, word): RequestRow) -> Result<TrackedRequest, Fault> {
-    let Some(state) = RequestState::parse(&word) else {
-        return Err(Fault::Word {
-            table: "tracked_requests",
-            row: format!("`{id}`"),
-            word,
-        });
-    };
-    Ok(TrackedRequest {
-        id: id.into(),
-        created_at: time(created_at)?,
-        run: run.map(Into::into),
-        state,
-    })
-}
-
-fn message((_, id, on, origin, client, sent_at, settled): MessageRow) -> Result<Dispatched, Fault> {
-    Ok(Dispatched {
-        message: id.into(),
-        watch: watch(on, origin, client),
-        at: time(sent_at)?,
-        settled: settled != 0,
-    })
 }

@@ -53,9 +53,10 @@ impl Entry {
     }
 
     /// Nobody will tell what became of a message, or somebody will after all.
-    pub(super) fn set_orphaned(&mut self, message: &MessageId, orphaned: bool) {
+    pub(super) fn set_orphaned(&mut self, message: &MessageId, orphaned: bool, now: Timestamp) {
         if orphaned {
             self.orphans.entry(message.clone()).or_insert(None);
+            self.tracker.look_again(now);
         } else {
             self.orphans.remove(message);
         }
@@ -78,8 +79,7 @@ impl Entry {
             self.tracker.settle(&message, true);
         }
         if !self.orphans.is_empty() {
-            // Asks again in a while.
-            self.tracker.handle_read_failed(now);
+            self.tracker.look_again(now);
         }
     }
 

@@ -17,7 +17,7 @@ use crate::gateway::tracking::Wish;
 use crate::lifecycle::ReadNeed;
 use crate::machine::{Changed, MachineError, RuntimeMode, Thread};
 use crate::protocol::{ProjectId, ThreadId};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Tracked};
 
 /// Reads of a machine at the same time: fewer than it takes, since calls read too.
 const READS_AT_ONCE: usize = 6;
@@ -99,11 +99,17 @@ async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<H
     let mut rosters: HashMap<String, Roster> = HashMap::new();
     let members = fleet.members();
     let member = |name: &str| members.iter().find(|member| member.name() == name);
-    for tracked in store.tracked().await? {
+    let load = |tracked: Tracked| {
+        if let Some(roster) = rosters.get_mut(&tracked.machine) {
+            roster.load(tracked, now);
+            return;
+        }
         let name = tracked.machine.clone();
-        let fresh = || roster_of(&name, member(&name), settings);
-        rosters.entry(name.clone()).or_insert_with(fresh).load(tracked, now);
-    }
+        let mut roster = roster_of(&name, member(&name), settings);
+        roster.load(tracked, now);
+        rosters.insert(name, roster);
+    };
+    store.for_each_tracked(load).await?;
     for taken in store.waiting_to_be_read().await? {
         let name = taken.machine.clone();
         // Of a machine that is not configured now: it waits until it is again.

@@ -3,6 +3,8 @@
 //! No I/O, no clock. It decides nothing about runs itself: the trackers do. It knows which thread is due when, so that a hundred thousand
 //! quiet threads cost nothing but memory.
 
+#[cfg(test)]
+mod tests;
 mod wanted;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -42,7 +44,8 @@ pub struct Roster {
     environment: Option<EnvironmentId>,
     online_since: Option<Timestamp>,
     outage: Outage,
-    threads: HashMap<ThreadId, Entry>,
+    /// Boxed: a table keeps room for more than it holds.
+    threads: HashMap<ThreadId, Box<Entry>>,
     beginning: HashMap<ThreadId, Beginning>,
     /// What is to be read, each thread once.
     reads: VecDeque<(ThreadId, ReadNeed)>,
@@ -138,7 +141,7 @@ impl Roster {
             protocol: tracked.protocol,
             ..Entry::new(Tracker::at(tracked.thread, self.settings.limits, now))
         };
-        self.threads.insert(id.clone(), entry);
+        self.threads.insert(id.clone(), Box::new(entry));
         self.look_after(&id, None, now);
     }
 
@@ -408,7 +411,7 @@ impl Roster {
                         self.stop_beginning(id);
                         let head = &thread.head;
                         note_head(&mut entry, &mut self.changed, id, (&head.title, &head.project, project));
-                        self.threads.insert(id.clone(), entry);
+                        self.threads.insert(id.clone(), Box::new(entry));
                         self.changed.insert(id.clone());
                     }
                     Err(_) => begin.handle_failure(again),

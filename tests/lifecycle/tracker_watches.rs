@@ -119,11 +119,19 @@ fn a_steer_can_switch_the_watch_of_its_run_off() {
 
 #[test]
 fn where_a_run_was_steered_and_took_a_promoted_message_over_the_one_that_t3_names_counts() {
-    for (named, origin) in [("message-2", "B"), ("message-3", "C")] {
+    // Whether it was seen in the queue before makes no difference.
+    for (named, origin, seen) in [
+        ("message-2", "B", true),
+        ("message-2", "B", false),
+        ("message-3", "C", true),
+        ("message-3", "C", false),
+    ] {
         let mut watcher = Watcher::watching();
         watcher.dispatch("message-2", wanted("B"));
         watcher.belongs("message-2", 2);
-        watcher.reads(&thread(vec![run(1, "running"), run(2, "queued")], vec![]));
+        if seen {
+            watcher.reads(&thread(vec![run(1, "running"), run(2, "queued")], vec![]));
+        }
         watcher.dispatch("message-3", wanted("C"));
         watcher.belongs("message-2", 1);
         watcher.belongs("message-3", 1);
@@ -140,6 +148,32 @@ fn where_a_run_was_steered_and_took_a_promoted_message_over_the_one_that_t3_name
             told.iter().map(short).collect::<Vec<_>>(),
             [event(Completed, 1, origin)]
         );
+    }
+}
+
+#[test]
+fn of_a_steer_and_a_promotion_that_are_seen_at_once_the_later_decides_though_t3_names_somebody_elses_message() {
+    for (promoted_at, origins) in [(190, vec![event(Completed, 1, "B")]), (170, vec![])] {
+        let mut watcher = Watcher::watching();
+        watcher.dispatch("message-2", wanted("B"));
+        watcher.belongs("message-2", 2);
+        watcher.reads(&thread(vec![run(1, "running"), run(2, "queued")], vec![]));
+        watcher.now = at(180);
+        watcher.dispatch("message-3", unwanted());
+        watcher.belongs("message-2", 1);
+        watcher.belongs("message-3", 1);
+        let end = RunFacts {
+            user_message: message("somebody-else"),
+            completed_at: Some(at(200)),
+            ..run(1, "completed")
+        };
+        let promoted = RunFacts {
+            promoted_into: Some(run_id(1)),
+            completed_at: Some(at(promoted_at)),
+            ..unqueued(2)
+        };
+        let told = watcher.reads(&thread(vec![end, promoted], vec![]));
+        assert_eq!(told.iter().map(short).collect::<Vec<_>>(), origins);
     }
 }
 

@@ -136,6 +136,11 @@ impl Reading {
         self.not_before(later(now, AFTER_FAILURE), need);
     }
 
+    /// Nobody says that anything happened; it is looked at in a while all the same.
+    pub(super) fn look_again(&mut self, now: Timestamp) {
+        self.not_before(later(now, AFTER_FAILURE), ReadNeed::Part);
+    }
+
     /// The shell shows the thread no more: whatever it shows next is new. True if it had shown it.
     pub(super) fn handle_row_missing(&mut self) -> bool {
         self.row.take().is_some()

@@ -186,6 +186,8 @@ impl Tracker {
             | RunState::NotVisible => false,
         });
         runs.reverse();
+        // Most threads stay as they are from here.
+        runs.shrink_to_fit();
         self.thread.runs = runs;
         self.prune_requests();
     }

@@ -32,15 +32,9 @@ enum Moment<'a> {
 impl Tracker {
     /// Gives each run the watch that the read says it has.
     pub(super) fn assign_watches(&mut self, read: &ReadFacts<'_>, fresh: &[RunId]) {
-        let mut claims = self.claims(read);
+        let claims = in_order(self.claims(read), read);
         let fact = |id: &RunId| read.facts.runs.iter().find(|fact| fact.id == *id);
-        // The one that was sent last decides. When one was moved nobody knows; but T3 names the message that steered a run last, unless
-        // its agent took it into the running turn.
-        let moved_last = |claim: &Claim| {
-            let named = fact(&claim.run).is_some_and(|fact| fact.user_message == claim.message);
-            named && claim.sent.is_none()
-        };
-        claims.sort_by_key(|claim| (moved_last(claim), claim.sent));
+        // The one that came last decides.
         for claim in &claims {
             self.grant(claim);
         }
@@ -203,6 +197,35 @@ impl Tracker {
                 continues_in: None,
             }));
     }
+}
+
+/// Claims in the order in which they came: as the message was sent or, if it was moved, as the run ended that it came from. The clocks are
+/// two, so T3's word goes before: it names the message that was moved into a run or steered it last, but for those that its agent took into
+/// the running turn.
+fn in_order(mut claims: Vec<Claim>, read: &ReadFacts<'_>) -> Vec<Claim> {
+    let runs = &read.facts.runs;
+    let is_named = |claim: &Claim| {
+        let mut named = runs.iter().filter(|fact| fact.id == claim.run);
+        named.any(|fact| fact.user_message == claim.message)
+    };
+    let named_steers = claims.iter().filter(|claim| is_named(claim));
+    let named_steers: HashMap<RunId, Timestamp> = named_steers
+        .filter_map(|claim| claim.sent.map(|sent| (claim.run.clone(), sent)))
+        .collect();
+    claims.sort_by_cached_key(|claim| {
+        let is_origin =
+            |from: &&RunFacts| from.promoted_into.as_ref() == Some(&claim.run) && from.user_message == claim.message;
+        let origin = runs.iter().find(is_origin);
+        let is_moved = claim.sent.is_none() || origin.is_some();
+        let moved_at = origin.and_then(|from| from.completed_at);
+        let named = is_named(claim);
+        let came = match (moved_at, named_steers.get(&claim.run)) {
+            (Some(moved_at), Some(steered_at)) if !named => Some(moved_at.min(*steered_at)),
+            (moved_at, _) => moved_at.or(claim.sent),
+        };
+        (is_moved && named, came, !is_moved)
+    });
+    claims
 }
 
 /// Of the messages of ours in its run, it was sent first.

@@ -30,6 +30,7 @@ pub(super) struct Grant {
     max_runtime_mode: Option<RuntimeMode>,
     runtime_mode: Option<RuntimeMode>,
     agent_pairing: bool,
+    scratch: bool,
 }
 
 impl Grant {
@@ -40,6 +41,7 @@ impl Grant {
             max_runtime_mode: machine.max_runtime_mode,
             runtime_mode: machine.runtime_mode,
             agent_pairing: machine.agent_pairing,
+            scratch: machine.scratch,
         }
     }
 
@@ -50,6 +52,7 @@ impl Grant {
             && rules.max_runtime_mode == self.max_runtime_mode
             && rules.runtime_mode == self.runtime_mode
             && matches!(rules.token, Origin::Pairing { by_agents: true, .. }) == self.agent_pairing
+            && rules.scratch == self.scratch
     }
 }
 
@@ -105,6 +108,7 @@ impl Passport {
                 max_runtime_mode: grant.max_runtime_mode,
                 runtime_mode: grant.runtime_mode,
                 agent_pairing: grant.agent_pairing,
+                scratch: grant.scratch,
             };
             within.insert(name.clone(), grant);
         }
@@ -162,6 +166,7 @@ mod tests {
             max_runtime_mode: None,
             runtime_mode: None,
             agent_pairing: false,
+            scratch: false,
         };
         let grants = Arc::new(BTreeMap::from([("mac".to_owned(), elsewhere)]));
         let mut written = serde_json::to_value(Passport::of(&caller, &grants, Duration::MAX)).unwrap();

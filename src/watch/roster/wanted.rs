@@ -21,7 +21,7 @@ impl Roster {
         };
         let environment = receipt.environment.clone().or_else(|| self.environment.clone());
         if let Some(entry) = self.threads.get_mut(id) {
-            entry.set_orphaned(&dispatched.message, orphaned);
+            entry.set_orphaned(&dispatched.message, orphaned, now);
             entry.tracker.dispatch(dispatched);
         } else if receipt.kind == ReceiptKind::Launch && !self.beginning.contains_key(id) {
             let tracker = Tracker::new_thread(id.clone(), vec![dispatched], self.settings.limits, now);
@@ -30,8 +30,8 @@ impl Roster {
                 protocol: receipt.protocol,
                 ..Entry::new(tracker)
             };
-            entry.set_orphaned(&receipt.message, orphaned);
-            self.threads.insert(id.clone(), entry);
+            entry.set_orphaned(&receipt.message, orphaned, now);
+            self.threads.insert(id.clone(), Box::new(entry));
         } else {
             let begin = self.beginning.entry(id.clone()).or_default();
             begin.environment = environment;
@@ -69,7 +69,7 @@ impl Roster {
             Fate::Unknown => None,
         };
         if let Some(entry) = self.threads.get_mut(id) {
-            entry.set_orphaned(message, nothing.is_none());
+            entry.set_orphaned(message, nothing.is_none(), now);
             if let Some(nothing) = nothing {
                 entry.tracker.settle(message, nothing);
             }

@@ -1,0 +1,169 @@
+//! What a roster does about messages of processes that are no more, and about threads on their way to be followed.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Outcome, Roster};
+use crate::gateway::samples::{at, run, thread};
+use crate::lifecycle::{Limits, RunFacts, Watch};
+use crate::machine::{RuntimeMode, Thread};
+use crate::protocol::{EnvironmentId, MessageId, ThreadId};
+use crate::store::{NewEvent, NewReceipt, ReceiptKind};
+use crate::watch::WatchSettings;
+
+/// An online machine's roster, and what it had kept so far.
+struct House {
+    roster: Roster,
+    events: Vec<NewEvent>,
+    settled: Vec<String>,
+}
+
+impl House {
+    fn new() -> Self {
+        let settings = WatchSettings {
+            limits: Limits {
+                finish_timeout: SignedDuration::from_mins(3),
+                stall_after: None,
+            },
+            unreachable_after: None,
+            deliver: true,
+            final_word: true,
+        };
+        let mut roster = Roster::new("mac", RuntimeMode::FullAccess, settings, at(0));
+        roster.handle_online(Some(&environment()), at(0));
+        Self {
+            roster,
+            events: Vec::new(),
+            settled: Vec::new(),
+        }
+    }
+
+    /// It is that time; whatever is to be read brings this.
+    fn reads(&mut self, outcome: Outcome<'_>, now: Timestamp) {
+        self.roster.handle_time(now);
+        let mut reads = 0;
+        while let Some((id, _, era)) = self.roster.poll_read() {
+            self.roster.handle_read(&id, era, outcome, Some("Project"), now);
+            reads += 1;
+            assert!(reads < 10, "it reads without an end");
+        }
+        self.keeps(now);
+    }
+
+    fn keeps(&mut self, now: Timestamp) {
+        if let Some(batch) = self.roster.poll_batch(now) {
+            self.events.extend(batch.events);
+            self.settled
+                .extend(batch.settled.into_iter().map(|(_, request, _)| request));
+        }
+    }
+
+    fn kinds(&self) -> Vec<&str> {
+        self.events.iter().map(|event| &*event.kind).collect()
+    }
+
+    fn holds(&self) -> bool {
+        self.roster.holds(&id())
+    }
+}
+
+fn environment() -> EnvironmentId {
+    EnvironmentId("environment".to_owned())
+}
+
+fn id() -> ThreadId {
+    ThreadId("t".to_owned())
+}
+
+/// Something was about to be sent by a process that is no more.
+fn receipt(kind: ReceiptKind, message: &str) -> NewReceipt {
+    NewReceipt {
+        client: "default".to_owned(),
+        request: format!("request of {message}"),
+        explicit: true,
+        payload_hash: [0; 32],
+        machine: "mac".to_owned(),
+        environment: Some(environment()),
+        thread: id(),
+        message: MessageId(message.to_owned()),
+        kind,
+        watch: Watch {
+            on: true,
+            origin: None,
+            client: Some("default".to_owned()),
+        },
+        baseline: None,
+        created_at: at(0),
+        protocol: 2,
+    }
+}
+
+/// The thread at that time.
+fn shown(runs: Vec<RunFacts>, now: Timestamp) -> Thread {
+    Thread {
+        updated_at: now,
+        ..thread(runs)
+    }
+}
+
+#[test]
+fn a_launch_of_a_dead_process_that_t3_takes_minutes_later_is_told() {
+    let mut house = House::new();
+    house.roster.take_up(&receipt(ReceiptKind::Launch, "m-1"), true, at(0));
+    for seconds in [0, 60, 120, 299] {
+        house.reads(Outcome::NotFound, at(seconds));
+        assert!(house.holds(), "after {seconds} s");
+    }
+    let late = shown(vec![run(1, "completed")], at(299));
+    house.reads(Outcome::Read(&late), at(310));
+    assert_eq!(house.kinds(), ["completed"]);
+}
+
+#[test]
+fn a_launch_of_a_dead_process_that_t3_never_takes_is_given_up_without_an_event() {
+    let mut house = House::new();
+    house.roster.take_up(&receipt(ReceiptKind::Launch, "m-1"), true, at(0));
+    // It is looked at first after five seconds.
+    for seconds in (0..=300).step_by(10) {
+        house.reads(Outcome::NotFound, at(seconds));
+        assert!(house.holds(), "after {seconds} s");
+    }
+    house.reads(Outcome::NotFound, at(310));
+    assert!(!house.holds());
+    assert_eq!(house.kinds(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_gap_begins_the_wait_for_a_late_message_anew() {
+    let mut house = House::new();
+    house.roster.take_up(&receipt(ReceiptKind::Launch, "m-1"), true, at(0));
+    house.reads(Outcome::NotFound, at(0));
+    house.roster.handle_away(at(10));
+    house.roster.handle_online(Some(&environment()), at(290));
+    house.reads(Outcome::NotFound, at(290));
+    // Ten minutes after it was sent, but T3 was looked at for two of them only.
+    house.reads(Outcome::NotFound, at(410));
+    assert!(house.holds());
+}
+
+#[test]
+fn a_message_into_a_thread_that_was_there_is_followed_from_the_first_read_that_shows_it() {
+    let mut house = House::new();
+    house
+        .roster
+        .take_up(&receipt(ReceiptKind::Continue, "m-2"), false, at(0));
+    // It was read before the message came to be.
+    house.reads(Outcome::Read(&shown(vec![run(1, "completed")], at(1))), at(1));
+    assert!(house.holds());
+    house.roster.settle(
+        &id(),
+        &MessageId("m-2".to_owned()),
+        crate::gateway::tracking::Fate::Taken,
+        at(2),
+    );
+    let both = shown(vec![run(1, "completed"), run(2, "completed")], at(3));
+    house.reads(Outcome::Read(&both), at(8));
+    // The first run is history.
+    assert_eq!(house.kinds(), ["completed"]);
+    assert!(house.events[0].body.contains("run-2"), "{}", house.events[0].body);
+    assert_eq!(house.settled, ["request of m-2"]);
+}
