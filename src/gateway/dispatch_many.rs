@@ -159,7 +159,7 @@ impl Gateway {
             (Some(machine), _) => Some(machine.as_str()),
             (None, Some(thread)) => {
                 let id = ThreadId(thread.clone());
-                let mut members = self.fleet.visible(&caller.limits);
+                let mut members = self.fleet.visible(&caller.limits).into_iter();
                 return members
                     .find(|member| member.machine.thread(&id).is_some())
                     .map(|member| member.name().to_owned());

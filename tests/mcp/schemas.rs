@@ -98,7 +98,9 @@ async fn every_tool_has_a_title_annotations_and_a_short_description() {
             "t3_watch",
             "t3_events",
             "t3_archive",
-            "t3_add_project"
+            "t3_add_project",
+            "t3_status",
+            "t3_pair"
         ]
     );
     for tool in &tools {
