@@ -200,6 +200,7 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
     GatewaySettings {
         wait_without_progress: config.server.wait_without_progress,
         finish_timeout: config.watch.finish_timeout,
+        credentials: None,
     }
 }
 
@@ -209,7 +210,7 @@ pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
     logging::start_if_asked(flags, &config.log)?;
     if config.machines.is_empty() {
         return Err(Failure::said(
-            "no machine is configured. Write one into t3code.toml (see t3code.example.toml), or name the file with --config",
+            "no machine is configured. Pair one (t3code-mcp pair mac '<link>'), write one into t3code.toml (see t3code.example.toml), or name the file with --config",
         ));
     }
     Ok(config)

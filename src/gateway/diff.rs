@@ -97,7 +97,11 @@ impl Gateway {
         if standing.state() == ThreadState::Gone {
             return Err(deleted(&found));
         }
-        let run = args.run.as_deref().map(|name| run_of(&standing, &found, name)).transpose()?;
+        let run = args
+            .run
+            .as_deref()
+            .map(|name| run_of(&standing, &found, name))
+            .transpose()?;
         let mut answer = DiffAnswer {
             thread_id: found.id.to_string(),
             machine: found.member.name().to_owned(),
@@ -164,7 +168,9 @@ fn turn(standing: &Standing<'_>, checkpoint: &Checkpoint) -> Option<u64> {
 
 fn of_run(standing: &Standing<'_>, run: &RunFacts) -> Result<Wanted, String> {
     let checkpoints = &standing.thread.checkpoints;
-    let own = checkpoints.iter().filter(|checkpoint| checkpoint.run.as_ref() == Some(&run.id));
+    let own = checkpoints
+        .iter()
+        .filter(|checkpoint| checkpoint.run.as_ref() == Some(&run.id));
     let Some(to) = own.filter_map(|checkpoint| turn(standing, checkpoint)).max() else {
         return Err(why_nothing(standing, run));
     };
@@ -186,14 +192,25 @@ fn of_run(standing: &Standing<'_>, run: &RunFacts) -> Result<Wanted, String> {
 
 fn of_thread(standing: &Standing<'_>) -> Result<Wanted, String> {
     let checkpoints = &standing.thread.checkpoints;
-    let Some(to) = checkpoints.iter().filter_map(|checkpoint| turn(standing, checkpoint)).max() else {
+    let Some(to) = checkpoints
+        .iter()
+        .filter_map(|checkpoint| turn(standing, checkpoint))
+        .max()
+    else {
         let newest = standing.thread.facts.runs.iter().max_by_key(|run| run.ordinal);
         return Err(newest.map_or_else(
             || "No run of this thread has ever started.".to_owned(),
             |run| why_nothing(standing, run),
         ));
     };
-    let newest = standing.thread.facts.runs.iter().map(|run| run.ordinal).max().unwrap_or(to);
+    let newest = standing
+        .thread
+        .facts
+        .runs
+        .iter()
+        .map(|run| run.ordinal)
+        .max()
+        .unwrap_or(to);
     let mut notes = Vec::new();
     if newest > to {
         notes.push(format!(
@@ -210,10 +227,16 @@ fn of_thread(standing: &Standing<'_>) -> Result<Wanted, String> {
 fn why_nothing(standing: &Standing<'_>, run: &RunFacts) -> String {
     let state = standing.run_state(run);
     if !state.is_ended() {
-        return format!("The run is {}: T3 captures what it changed when it completes.", state.as_str());
+        return format!(
+            "The run is {}: T3 captures what it changed when it completes.",
+            state.as_str()
+        );
     }
     if state != RunState::Completed {
-        return format!("The run is {}: T3 compares only what completed runs left.", state.as_str());
+        return format!(
+            "The run is {}: T3 compares only what completed runs left.",
+            state.as_str()
+        );
     }
     "T3 captured nothing to compare at the run's end: its folder may be no git repository.".to_owned()
 }

@@ -267,9 +267,12 @@ impl Gateway {
         let projects = member.projects(&caller.limits);
         let needed = |why: &str| {
             let titles: Vec<String> = projects.iter().map(|project| project.title.clone()).collect();
-            ToolError::new(ErrorCode::InvalidRequest, format!("A new thread needs a project (id, path or title){why}."))
-                .listing("Projects", &titles)
-                .with("machine", member.name())
+            ToolError::new(
+                ErrorCode::InvalidRequest,
+                format!("A new thread needs a project (id, path or title){why}."),
+            )
+            .listing("Projects", &titles)
+            .with("machine", member.name())
         };
         if member.rules.scratch {
             let without = |why: &str| needed(&format!(": {why}"));

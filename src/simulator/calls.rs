@@ -117,12 +117,7 @@ const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
         Shape::Texts(&["threadId"]),
         Some(READ),
     ),
-    (
-        SCRATCH,
-        Procedure::Scratch,
-        Shape::Texts(&[]),
-        Some(OPERATE),
-    ),
+    (SCRATCH, Procedure::Scratch, Shape::Texts(&[]), Some(OPERATE)),
     (
         "projects.mutate",
         Procedure::Projects,
@@ -170,7 +165,9 @@ fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
 
 /// Calls a procedure. The payload is judged before the scope.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
-    let known = PROCEDURES.iter().find(|(name, ..)| *name == tag && host.has(name) && (host.gate || *name != SCRATCH));
+    let known = PROCEDURES
+        .iter()
+        .find(|(name, ..)| *name == tag && host.has(name) && (host.gate || *name != SCRATCH));
     let Some((_, procedure, shape, scope)) = known else {
         return Outcome::Done(die(&format!("Unknown request tag: {tag}")));
     };
@@ -238,7 +235,7 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
         Procedure::Scratch => Outcome::Done(scratch(host)),
         Procedure::Projects => {
             let _: sent::ProjectMutation = read(payload)?;
-            Outcome::Done(mutate(host, payload))
+            Outcome::Command(mutate(host, payload))
         }
         Procedure::Config => Outcome::Done(config(host)),
         Procedure::ConfigStream => Outcome::Stream(Stream::Config(ConfigStream::open(host))),

@@ -32,8 +32,8 @@ const APPLICATION: i64 = 1_412_645_709;
 /// How long another connection's write is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How many readers there are at most.
-const READERS: u32 = 4;
+/// How many readers there are at most. Each is a thread with a page cache of its own, and reads take milliseconds.
+const READERS: u32 = 2;
 
 /// Rows that a reader's thread prepares ahead: a start reads a hundred thousand.
 const ROWS_AHEAD: usize = 4_096;

@@ -229,6 +229,39 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
 }
 
 #[tokio::test]
+async fn threads_of_other_threads_agents_come_when_asked_for() {
+    let simulator = simulated().await;
+    let seeded = simulator.seed_threads(1).remove(0);
+    let endpoint = start_over(&simulator, settings()).await;
+    assert_eq!(ids(&endpoint.answer("t3_threads", json!({})).await), [seeded.clone()]);
+    let shell = endpoint
+        .http
+        .get(format!("{}/api/orchestration/shell", simulator.url()))
+        .bearer_auth("any")
+        .send()
+        .await;
+    let shell: Value = serde_json::from_str(&shell.unwrap().text().await.unwrap()).unwrap();
+    let mut child = shell["threads"][0].clone();
+    child["id"] = json!("child");
+    child["lineage"] = json!({"parentThreadId": seeded, "relationshipToParent": "subagent", "rootThreadId": seeded});
+    let item =
+        json!({"kind": "thread.updated", "sequence": simulator.head() + 1, "location": "active", "thread": child});
+    simulator.faults().push_shell_item(item);
+    let with_them = || async { endpoint.answer("t3_threads", json!({"subagents": true})).await };
+    while ids(&with_them().await).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let listed = with_them().await;
+    let marked = listed["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|thread| thread["subagent"] == true);
+    assert_eq!(marked.map(|thread| &thread["thread_id"]).collect::<Vec<_>>(), ["child"]);
+    assert_eq!(ids(&endpoint.answer("t3_threads", json!({})).await), [seeded]);
+}
+
+#[tokio::test]
 async fn what_is_hidden_is_in_no_list_and_found_by_no_search() {
     let simulator = simulated().await;
     simulator.add_project("project-secret", "secret", "/srv/secret");

@@ -77,7 +77,9 @@ impl Script {
                 recorded: true,
             },
             ("edit", what) if !what.is_empty() => {
-                let counted = what.rsplit_once(' ').and_then(|(file, lines)| Some((file, lines.parse().ok()?)));
+                let counted = what
+                    .rsplit_once(' ')
+                    .and_then(|(file, lines)| Some((file, lines.parse().ok()?)));
                 let (file, lines) = counted.unwrap_or((what, 1));
                 Self::Edit {
                     file: file.to_owned(),

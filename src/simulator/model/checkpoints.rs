@@ -79,9 +79,13 @@ impl Model {
             };
             for file in &checkpoint.files {
                 let path = &file.path;
-                diff.push_str(&format!("diff --git a/{path} b/{path}\nindex 1111111..2222222 100644\n"));
+                diff.push_str(&format!(
+                    "diff --git a/{path} b/{path}\nindex 1111111..2222222 100644\n"
+                ));
                 let (deletions, additions) = (file.deletions, file.additions);
-                diff.push_str(&format!("--- a/{path}\n+++ b/{path}\n@@ -1,{deletions} +1,{additions} @@\n"));
+                diff.push_str(&format!(
+                    "--- a/{path}\n+++ b/{path}\n@@ -1,{deletions} +1,{additions} @@\n"
+                ));
                 for line in 1..=deletions {
                     diff.push_str(&format!("-before turn {turn}, line {line}\n"));
                 }
