@@ -53,7 +53,7 @@ pub(super) async fn run(core: Arc<Core>, stop: CancellationToken) {
         let Some(current) = way.as_mut() else { continue };
         let ended = tokio::select! {
             () = stop.cancelled() => break,
-            ended = connect_and_follow(&core, current, (&mut access, &stop), &mut healthy, standing.take()) => ended,
+            ended = connect_and_follow(&core, current, (&mut access, &stop), &mut healthy, standing.take().map(|standing: Box<Connected>| *standing)) => ended,
         };
         let error = match ended {
             Ended::Replaced(connected) => {
@@ -115,7 +115,7 @@ enum Ended {
     /// It failed.
     Failed(MachineError),
     /// Another access is to be used; what stands is good until then.
-    Replaced(Option<Connected>),
+    Replaced(Option<Box<Connected>>),
 }
 
 fn went_away(core: &Core, error: &MachineError) {
@@ -153,7 +153,7 @@ async fn connect_and_follow(
     };
     let connected = tokio::select! {
         connected = connect(core, &http, way, stop) => connected,
-        Ok(()) = access.changed() => return Ended::Replaced(standing),
+        Ok(()) = access.changed() => return Ended::Replaced(standing.map(Box::new)),
     };
     match connected {
         Ok(connected) => follow(core, &http, way, (connected, standing), access, healthy).await,
@@ -409,7 +409,7 @@ async fn follow(
             end = session.closed() => return Ended::Failed(MachineError::Unreachable { reason: end.reason }),
             Ok(()) = access.changed() => {
                 let connected = Connected { session, dialect, shell, environment, unread };
-                return Ended::Replaced(Some(connected));
+                return Ended::Replaced(Some(Box::new(connected)));
             }
             () = until(way.expiry.poll_timeout()), if looking.is_none() => looking = Some(http.credential().boxed()),
             Some(looked) = OptionFuture::from(looking.as_mut()) => {
