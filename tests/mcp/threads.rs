@@ -1,5 +1,6 @@
 //! The list of threads: states, pages, searches, what is hidden, and machines that are away.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
@@ -59,11 +60,11 @@ async fn threads_come_newest_first_each_in_its_state() {
 
     let all = endpoint.answer("t3_threads", json!({})).await;
     let mut listed = states(&all);
-    let times: Vec<&str> = all["threads"]
+    let times: Vec<Timestamp> = all["threads"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|thread| thread["updated_at"].as_str().unwrap())
+        .map(|thread| thread["updated_at"].as_str().unwrap().parse().unwrap())
         .collect();
     assert!(times.is_sorted_by(|one, other| one >= other), "{times:?}");
     listed.sort();
@@ -224,7 +225,7 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
     assert_eq!(ids(&found), [deep], "{found}");
     assert_eq!(found["searched"], json!([{"machine": "mac", "by": "gateway"}]));
     let found = endpoint.answer("t3_threads", json!({"query": "OTHER"})).await;
-    assert_eq!(json!(ids(&found)), json!([titled]));
+    assert_eq!(json!(ids(&found)), json!([titled]), "{found}");
     assert_eq!(found["threads"][0]["found"]["source"], "title");
 }
 
