@@ -13,7 +13,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
-    println!("cargo:rerun-if-changed=schemas");
+    // Not all of `schemas`: the exporter's packages would be walked each time.
+    for schemas in ["t3", "selection.toml", "lifecycle.toml"] {
+        println!("cargo:rerun-if-changed=schemas/{schemas}");
+    }
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     match products(&root, &out) {
