@@ -3,6 +3,8 @@
 
 #[path = "cli/asking.rs"]
 mod asking;
+#[path = "cli/dispatching.rs"]
+mod dispatching;
 #[path = "cli/events.rs"]
 mod events;
 #[path = "cli/help.rs"]
@@ -13,6 +15,8 @@ mod killed;
 mod moving_in;
 #[path = "cli/owning.rs"]
 mod owning;
+#[path = "cli/pty.rs"]
+mod pty;
 #[path = "cli/readme.rs"]
 mod readme;
 #[path = "cli/receiver.rs"]
@@ -27,3 +31,5 @@ mod stdio;
 mod stopping;
 #[path = "cli/support.rs"]
 mod support;
+#[path = "cli/watching.rs"]
+mod watching;

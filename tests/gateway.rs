@@ -13,6 +13,12 @@ mod asking;
 mod dispatching;
 #[path = "gateway/kept.rs"]
 mod kept;
+#[path = "gateway/many.rs"]
+mod many;
+#[path = "gateway/models.rs"]
+mod models;
+#[path = "gateway/queue.rs"]
+mod queue;
 #[path = "gateway/retries.rs"]
 mod retries;
 #[path = "gateway/several.rs"]

@@ -7,6 +7,8 @@
     unreachable_pub
 )]
 
+#[path = "mcp/archive.rs"]
+mod archive;
 #[path = "mcp/connections.rs"]
 mod connections;
 #[path = "mcp/endpoint.rs"]
@@ -19,6 +21,8 @@ mod hang_up;
 mod kept_sessions;
 #[path = "mcp/long.rs"]
 mod long;
+#[path = "mcp/projects.rs"]
+mod projects;
 #[path = "mcp/retries.rs"]
 mod retries;
 #[path = "mcp/schemas.rs"]
@@ -29,5 +33,7 @@ mod sessions;
 mod stopping;
 #[path = "mcp/support.rs"]
 mod support;
+#[path = "mcp/threads.rs"]
+mod threads;
 #[path = "mcp/tools.rs"]
 mod tools;

@@ -1,76 +1,189 @@
-//! What the commands that ask something share: who answers, and the caller that a person is.
+//! What the commands that ask something share: who answers, and how they are asked.
+//!
+//! A command is an MCP client of its own process, over pipes in memory: it asks the server that `serve --stdio` would serve, and so goes the
+//! way of every client. Where another process owns the state directory the calls are passed on to it; where none does, a command that only
+//! reads asks the machines itself, and one that changes something, or waits, becomes the owner for as long as it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::Method;
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam};
+use rmcp::service::{NotificationContext, RunningService};
+use rmcp::{ClientHandler, RoleClient, ServiceExt as _};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
-use super::{Failure, logging, role};
+use super::role::{self, Rank, Role};
+use super::{Failure, logging, runtime};
 use crate::config::state::StateDir;
-use crate::config::{Config, DEFAULT_CLIENT, WorkingDirectory};
+use crate::config::{Config, WorkingDirectory};
 use crate::fleet::Fleet;
-use crate::gateway::{
-    Caller, Gateway, GatewaySettings, MachinesAnswer, MachinesArgs, ProjectsAnswer, ProjectsArgs, ToolError,
-};
-use crate::mcp::{About, Owner, Unanswered};
+use crate::gateway::{Gateway, GatewaySettings};
+use crate::http::{self as endpoint, HttpSettings};
+use crate::mcp::{About, Owner, Place, Server, Tool, Unanswered, serve_pipes};
 
 /// How long a command waits for the machines' first snapshots.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who answers what a command asks.
-pub(super) enum Asking {
-    /// The process that owns the state directory: it knows the machines already.
-    Owner(Arc<Owner>),
-    /// A gateway that lives as long as the command.
-    Own { gateway: Arc<Gateway>, _stop: DropGuard },
+/// How much of a message may be under way in memory.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// How long the end may take: what was being sent to a machine is seen through, and who works through this process is answered.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Who is asked.
+pub(super) struct Asking {
+    client: RunningService<RoleClient, Listener>,
+    serving: JoinHandle<()>,
+    heard: watch::Receiver<Option<String>>,
+}
+
+/// Hears the heartbeats of calls that wait.
+struct Listener(watch::Sender<Option<String>>);
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("t3code-mcp-command", env!("CARGO_PKG_VERSION")),
+        )
+    }
+
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.0.send_replace(progress.message);
+    }
 }
 
 impl Asking {
-    /// Finds the owner, if it has the machines of the config. Else starts every machine and waits until each has answered or had its time.
-    pub(super) async fn start(config: &Config) -> Result<Self, Failure> {
-        if let Some(owner) = owner_of(config).await? {
-            return Ok(Self::Owner(owner));
-        }
-        let stop = CancellationToken::new();
-        let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
-        join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
-        let settings = gateway_settings(config);
-        Ok(Self::Own {
-            gateway: Gateway::new(fleet, settings, None, stop.clone()),
-            _stop: stop.drop_guard(),
-        })
-    }
-
-    /// What `t3_machines` answers.
-    pub(super) async fn machines(&self) -> Result<MachinesAnswer, Failure> {
-        match self {
-            Self::Owner(owner) => tool(owner, "t3_machines", Value::Null).await,
-            Self::Own { gateway, .. } => Ok(gateway.machines(&caller(), MachinesArgs::default())?),
-        }
-    }
-
-    /// What `t3_projects` answers.
-    pub(super) async fn projects(&self, machine: Option<&str>) -> Result<ProjectsAnswer, Failure> {
-        let machine = machine.map(str::to_owned);
-        match self {
-            Self::Owner(owner) => {
-                let arguments = machine.map_or(Value::Null, |machine| json!({ "machine": machine }));
-                tool(owner, "t3_projects", arguments).await
+    /// Connects to a server of this process. `stop` ends it, and is cancelled when the client has left.
+    async fn connect(server: &Server, stop: &CancellationToken) -> Result<Self, Failure> {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let (reader, writer) = tokio::io::split(theirs);
+        let (server, stop) = (server.clone(), stop.clone());
+        let serving = tokio::spawn(async move {
+            if let Err(error) = serve_pipes(server, reader, writer, stop).await {
+                tracing::error!(%error, "the command's own calls cannot be answered");
             }
-            Self::Own { gateway, .. } => Ok(gateway.projects(&caller(), ProjectsArgs { machine }).await?),
+        });
+        let (heartbeats, heard) = watch::channel(None);
+        let client = Listener(heartbeats).serve(ours).await.map_err(Failure::said)?;
+        Ok(Self { client, serving, heard })
+    }
+
+    /// Calls a tool.
+    pub(super) async fn ask<T>(&self, args: &T::Args) -> Result<T::Answer, Failure>
+    where
+        T: Tool<Args: Serialize, Answer: DeserializeOwned>,
+    {
+        let mut arguments = match serde_json::to_value(args).map_err(Failure::said)? {
+            Value::Object(arguments) => arguments,
+            _ => Map::new(),
+        };
+        arguments.retain(|_, value| !value.is_null());
+        let request = CallToolRequestParams::new(T::NAME).with_arguments(arguments);
+        let result = self.client.call_tool(request).await.map_err(Failure::said)?;
+        if let (false, Some(facts)) = (result.is_error == Some(true), result.structured_content) {
+            return serde_json::from_value(facts).map_err(|error| {
+                Failure::said(format_args!(
+                    "the answer of {} cannot be read ({error}): another process keeps the ledger of this state directory and is of \
+                     another version. Restart it",
+                    T::NAME
+                ))
+            });
         }
+        let text = result.content.first().and_then(|content| content.as_text());
+        Err(Failure::refused(text.map_or("", |text| &text.text)))
+    }
+
+    /// What the call that waits told last.
+    pub(super) fn heartbeats(&self) -> watch::Receiver<Option<String>> {
+        self.heard.clone()
+    }
+
+    async fn close(self) {
+        let _ = self.client.cancel().await;
+        let _ = self.serving.await;
     }
 }
 
+/// Asks what changes nothing. Needs no ledger, so that it works beside whatever owns the state directory.
+pub(super) async fn reading<T>(
+    config: &Config,
+    ask: impl AsyncFnOnce(&Asking) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let server = match owner_of(config, &stop).await? {
+        Some(owner) => Server::at(Place::There(owner)),
+        None => {
+            let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
+            join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
+            Server::new(Gateway::new(fleet, gateway_settings(config), None, stop.clone()))
+        }
+    };
+    let asking = Asking::connect(&server, &stop).await?;
+    let done = ask(&asking).await;
+    asking.close().await;
+    done
+}
+
+/// Asks what is written down, watched and delivered like anything that a client asks, or what waits for it. SIGTERM and Ctrl-C end it in order.
+pub(super) async fn keeping<T>(
+    config: &Config,
+    ask: impl AsyncFnOnce(&Asking) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let stop = CancellationToken::new();
+    let mut told_to_stop = std::pin::pin!(runtime::until_told_to_stop());
+    let mut role = tokio::select! {
+        taken = Role::take(config, Rank::Speaks, &stop) => taken?,
+        told = told_to_stop.as_mut() => return Err(told.err().unwrap_or(Failure::Stopped)),
+    };
+    let server = role.server().clone();
+    // For other processes on the state directory; nobody else comes by it.
+    let settings = HttpSettings::from_config(&config.server, config.bearer.as_ref()).map_err(Failure::said)?;
+    let endpoint = endpoint::endpoint(server.clone(), settings, &stop);
+    role.keep_sessions(&endpoint).await;
+    let mut done = None;
+    let work = async {
+        let asking = Asking::connect(&server, &stop).await;
+        done = Some(match asking {
+            Ok(asking) => {
+                let asked = tokio::select! {
+                    asked = ask(&asking) => asked,
+                    told = told_to_stop => Err(told.err().unwrap_or(Failure::Stopped)),
+                };
+                asking.close().await;
+                asked
+            }
+            Err(failure) => Err(failure),
+        });
+        stop.cancel();
+        server.settled().await;
+    };
+    let late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(END_WITHIN).await;
+    };
+    tokio::select! {
+        ((), ()) = async { tokio::join!(work, role.play(endpoint)) } => {}
+        () = late => tracing::warn!("left before everything had ended"),
+    }
+    let _ = timeout(END_WITHIN, role.close()).await;
+    done.unwrap_or(Err(Failure::Stopped))
+}
+
 /// The process that owns the state directory, where it has the machines of the config.
-async fn owner_of(config: &Config) -> Result<Option<Arc<Owner>>, Failure> {
+async fn owner_of(config: &Config, stop: &CancellationToken) -> Result<Option<Arc<Owner>>, Failure> {
     let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
-    let owner = role::owner(config, &state, &CancellationToken::new())?;
+    let owner = role::owner(config, &state, stop)?;
     let about: About = match owner.ask(Method::GET, "/owner").await {
         Ok(about) => about,
         Err(Unanswered::Nobody(_)) => return Ok(None),
@@ -81,16 +194,6 @@ async fn owner_of(config: &Config) -> Result<Option<Arc<Owner>>, Failure> {
         .iter()
         .all(|machine| about.machines.get(&machine.name).map(String::as_str) == Some(machine.url.as_str()));
     Ok(has_them.then_some(owner))
-}
-
-async fn tool<T: DeserializeOwned>(owner: &Owner, name: &str, arguments: Value) -> Result<T, Failure> {
-    let answer = owner.tool(name, arguments, &caller()).await;
-    answer.map_err(|error| role::did_not_answer(&error))
-}
-
-/// The person at the command line: the default client, without limits.
-fn caller() -> Caller {
-    Caller::named(DEFAULT_CLIENT)
 }
 
 /// What the config says to the gateway.
@@ -111,10 +214,4 @@ pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
         ));
     }
     Ok(config)
-}
-
-impl From<ToolError> for Failure {
-    fn from(error: ToolError) -> Self {
-        Self::said(error)
-    }
 }

@@ -1,9 +1,10 @@
 //! `machines`: what `t3_machines` shows.
 
-use super::asking::{self, Asking};
+use super::asking;
 use super::flags::SettingFlags;
 use super::{Failure, output, runtime};
-use crate::gateway::MachineView;
+use crate::gateway::{MachineView, MachinesArgs};
+use crate::mcp::tools::Machines;
 use crate::protocol::Untrusted;
 
 /// List the configured machines and whether each is online.
@@ -20,7 +21,9 @@ pub(super) struct Args {
 /// Asks and prints. If none of the machines is online, it fails afterwards.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
-    let answer = runtime::run_alone(async { Asking::start(&config).await?.machines().await })??;
+    let answer = runtime::run_alone(asking::reading(&config, async |asking| {
+        asking.ask::<Machines>(&MachinesArgs::default()).await
+    }))??;
     if args.json {
         output::json(&answer)?;
     } else {

@@ -3,23 +3,39 @@
 //! Nothing here decides anything about threads: a person goes through the same gateway as an agent. Results go to stdout, all else to
 //! stderr; a failure is one sentence there and a non-zero exit. Text that came from T3 is printed through [`crate::protocol::Untrusted`].
 
+mod answer;
 mod asking;
 mod completions;
 mod demo;
+mod dispatch;
 mod doctor;
 mod events;
 mod failure;
 mod flags;
+mod interrupt;
 mod ledger;
+mod live;
 mod logging;
 mod machines;
+mod models;
 mod output;
 mod projects;
+mod prompt;
+mod queue;
+mod reply;
 mod role;
 mod runtime;
 mod serve;
 mod simulate;
+mod slim;
+mod smoke;
+mod thread;
+mod threads;
 mod token;
+mod view;
+mod wait;
+mod watch;
+mod words;
 
 use std::process::ExitCode;
 
@@ -51,6 +67,7 @@ Examples:
   t3code-mcp                          serve what ./t3code.toml describes, as `serve` does
   t3code-mcp doctor                   find out why a machine is not online
   t3code-mcp projects --json          what agents may work on
+  t3code-mcp dispatch -p shop 'Fix the login test.' --wait
   t3code-mcp events list              what happened, and whether the hook took it
 
 Every setting, its file key and its variable: t3code-mcp serve --help";
@@ -63,6 +80,16 @@ enum Command {
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
+    Models(models::Args),
+    Threads(threads::Args),
+    Dispatch(Box<dispatch::Args>),
+    Wait(wait::Args),
+    Thread(thread::Args),
+    Answer(answer::Args),
+    Interrupt(interrupt::Args),
+    Queue(queue::Args),
+    Watch(watch::Args),
+    Smoke(smoke::Args),
     Events(events::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
@@ -87,6 +114,16 @@ pub fn main() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),
+        Command::Models(args) => models::run(&args),
+        Command::Threads(args) => threads::run(&args),
+        Command::Dispatch(args) => dispatch::run(&args),
+        Command::Wait(args) => wait::run(&args),
+        Command::Thread(args) => thread::run(&args),
+        Command::Answer(args) => answer::run(&args),
+        Command::Interrupt(args) => interrupt::run(&args),
+        Command::Queue(args) => queue::run(&args),
+        Command::Watch(args) => watch::run(&args),
+        Command::Smoke(args) => smoke::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {

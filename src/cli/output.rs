@@ -32,6 +32,12 @@ pub(super) fn complain(line: Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Asks on stderr for a line, which is typed behind it.
+pub(super) fn ask(prompt: &str) {
+    let mut stderr = std::io::stderr();
+    let _ = write!(stderr, "{prompt}").and_then(|()| stderr.flush());
+}
+
 /// A value as JSON, safe for a terminal.
 pub(super) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::said)?;

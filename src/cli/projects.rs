@@ -1,9 +1,10 @@
 //! `projects`: what `t3_projects` shows.
 
-use super::asking::{self, Asking};
+use super::asking;
 use super::flags::SettingFlags;
 use super::{Failure, output, runtime};
-use crate::gateway::ProjectView;
+use crate::gateway::{ProjectView, ProjectsArgs};
+use crate::mcp::tools::Projects;
 use crate::protocol::Untrusted;
 
 /// List the projects that agents may work on.
@@ -22,7 +23,12 @@ pub(super) struct Args {
 /// Asks and prints. A machine that did not answer makes it fail, after the others' projects are printed.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = asking::config(&args.settings)?;
-    let answer = runtime::run_alone(async { Asking::start(&config).await?.projects(args.machine.as_deref()).await })??;
+    let asked = ProjectsArgs {
+        machine: args.machine.clone(),
+    };
+    let answer = runtime::run_alone(asking::reading(&config, async |asking| {
+        asking.ask::<Projects>(&asked).await
+    }))??;
     if args.json {
         output::json(&answer)?;
     } else {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
 use super::role::{Rank, Role};
-use super::{Failure, logging, output, runtime};
+use super::{Failure, logging, output, runtime, slim};
 use crate::config::settings::BEARER_VARIABLE;
 use crate::config::state::StateDir;
 use crate::config::{Auth, Config, LogFormat, WorkingDirectory};
@@ -118,6 +118,7 @@ async fn over_http(config: &Config, bearer: Option<DefaultBearer>) -> Result<(),
     announce(config, bound, bearer.as_ref());
     role.keep_sessions(&endpoint).await;
     let serving = http::serve(listener, endpoint.clone(), stop.clone());
+    tokio::spawn(slim::after_the_start());
     tokio::select! {
         ((), ()) = async { tokio::join!(serving, role.play(endpoint)) } => {}
         () = leave.cancelled() => tracing::warn!("left before everything had ended"),
@@ -144,6 +145,7 @@ async fn stdio(config: &Config) -> Result<(), Failure> {
     let settings = HttpSettings::from_config(&config.server, config.bearer.as_ref()).map_err(Failure::said)?;
     let endpoint = http::endpoint(server.clone(), settings, &stop);
     role.keep_sessions(&endpoint).await;
+    tokio::spawn(slim::after_the_start());
     let serving = async {
         let ended = mcp::serve_stdio(server.clone(), stop.clone())
             .await

@@ -77,6 +77,8 @@ pub struct MachineConfig {
     pub runtime_mode: Option<RuntimeMode>,
     /// What no thread here may go beyond, the gateway-wide ceiling included.
     pub max_runtime_mode: Option<RuntimeMode>,
+    /// T3's scratch project may be used, and takes what names no project.
+    pub scratch: bool,
     /// A PEM file of further certificate authorities.
     pub ca_file: Option<PathBuf>,
     /// The largest frame taken from T3, in bytes.

@@ -29,6 +29,7 @@ pub(super) struct RawMachine {
     pub(super) options: BTreeMap<String, OptionValue>,
     pub(super) runtime_mode: Option<String>,
     pub(super) max_runtime_mode: Option<String>,
+    pub(super) scratch: bool,
     pub(super) ca_file: Option<PathBuf>,
     pub(super) frame_limit_mib: i64,
 }

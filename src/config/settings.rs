@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
     )
     .variable(BEARER_VARIABLE),
     Setting::outside_the_file(
-        "With `serve --stdio`: the origin of what is dispatched, as the header `X-Conversation-Origin` is over HTTP. Visible ASCII, at most \
+        "With `serve --stdio` and for commands: the origin of what is dispatched, as the header `X-Conversation-Origin` is over HTTP. Visible ASCII, at most \
          1,024 bytes.",
     )
     .variable(ORIGIN_VARIABLE),
@@ -178,6 +178,12 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Text,
         "The machine's ceiling: no thread on it may be started or continued in a mode above.",
     ),
+    Setting::key(
+        "machines.*.scratch",
+        Kind::Switch,
+        "T3's scratch project exists too, whatever `projects` says, and takes dispatches that name no project. T3 makes it when the gateway connects.",
+    )
+    .default("false"),
     Setting::key(
         "machines.*.ca_file",
         Kind::Text,
@@ -344,11 +350,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// What a later version takes and this one does not: the file's keys and tables, and why. Naming one is an error, so that nobody believes
 /// it to be at work.
-pub const LATER_KEYS: &[(&str, &str)] = &[
-    ("machines.*.pairing", PAIRING),
-    ("machines.*.agent_pairing", PAIRING),
-    ("machines.*.scratch", "this version dispatches into projects only"),
-];
+pub const LATER_KEYS: &[(&str, &str)] = &[("machines.*.pairing", PAIRING), ("machines.*.agent_pairing", PAIRING)];
 
 /// The same for environment variables.
 pub const LATER_VARIABLES: &[(&str, &str)] = &[("T3_PAIRING_URL", PAIRING)];

@@ -120,7 +120,7 @@ fn without_any_config_the_defaults_hold_and_there_is_no_machine() {
 fn a_machine_is_read_with_everything_it_can_have() {
     let trial = with_machine(
         "model = \"claudeAgent/claude-opus-5\"\noptions = { effort = \"high\", thinking = true }\nruntime_mode = \"auto\"\n\
-         max_runtime_mode = \"auto\"\nca_file = \"ca.pem\"\nframe_limit_mib = 8\n",
+         max_runtime_mode = \"auto\"\nscratch = true\nca_file = \"ca.pem\"\nframe_limit_mib = 8\n",
     )
     .file("cwd/ca.pem", "");
     let config = trial.load().unwrap();
@@ -135,6 +135,7 @@ fn a_machine_is_read_with_everything_it_can_have() {
     assert_eq!(machine.options["effort"], OptionValue::Text("high".to_owned()));
     assert_eq!(machine.options["thinking"], OptionValue::Bool(true));
     assert_eq!(machine.max_runtime_mode, Some(RuntimeMode::Auto));
+    assert!(machine.scratch);
     assert_eq!(machine.ca_file, Some(trial.path("cwd/ca.pem")));
     assert_eq!(machine.frame_limit, 8 * 1024 * 1024);
     assert_eq!(config.notes, [Note::Read(trial.path("cwd/t3code.toml"))]);
@@ -443,7 +444,6 @@ fn each_error_says_where_what_and_how_to_mend_it() {
         ),
         ("a token in the file", file("[machines.mac]\ntoken = \"x\"\n")),
         ("pairing comes later", file("[machines.mac]\npairing = true\n")),
-        ("scratch comes later", file("[machines.mac]\nscratch = true\n")),
         ("a later variable", Trial::new().variable("T3_PAIRING_URL", "http://x")),
         ("machines is no table", file("machines = 1\n")),
         ("client is no list", file("[server.client]\nname = \"x\"\n")),

@@ -146,6 +146,7 @@ impl Check<'_> {
             options: raw.options,
             runtime_mode,
             max_runtime_mode,
+            scratch: raw.scratch,
             ca_file,
             frame_limit: frame_limit?,
         })

@@ -97,12 +97,24 @@ impl Member {
         let matches = |patterns: &crate::fleet::Patterns| {
             patterns.matches(&project.title) || patterns.matches(&project.workspace_root)
         };
-        matches(&self.rules.projects) && limits.pass(self.name(), matches)
+        let scratch = self.is_scratch(project);
+        (scratch || matches(&self.rules.projects)) && limits.pass(self.name(), scratch, matches)
+    }
+
+    /// The project is T3's own for what belongs to none, and the operator allows that.
+    fn is_scratch(&self, project: &Project) -> bool {
+        self.rules.scratch && self.machine.scratch().as_ref() == Some(&project.id)
+    }
+
+    /// The scratch project, if it exists for the caller.
+    pub fn scratch(&self, limits: &Limits) -> Option<Arc<Project>> {
+        let id = self.machine.scratch().filter(|_| self.rules.scratch)?;
+        self.project(limits, &id)
     }
 
     /// Whether the path itself matches the machine's patterns and the caller's.
     pub fn shows_path(&self, limits: &Limits, path: &str) -> bool {
-        self.rules.projects.matches(path) && limits.pass(self.name(), |patterns| patterns.matches(path))
+        self.rules.projects.matches(path) && limits.pass(self.name(), false, |patterns| patterns.matches(path))
     }
 
     /// The ceiling for the caller: the lower of the machine's and its own.

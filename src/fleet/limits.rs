@@ -32,6 +32,8 @@ pub struct Within {
     pub max_runtime_mode: Option<RuntimeMode>,
     /// The mode of a dispatch that names none.
     pub runtime_mode: Option<RuntimeMode>,
+    /// The scratch project exists too.
+    pub scratch: bool,
 }
 
 impl Limits {
@@ -55,10 +57,12 @@ impl Limits {
         listed && self.within.as_ref().is_none_or(|within| within.contains_key(name))
     }
 
-    /// Whether what `matches` looks at passes all patterns that the limits set on a machine.
-    pub fn pass(&self, machine: &str, matches: impl Fn(&Patterns) -> bool) -> bool {
-        let within = self.on(machine).map(|within| &within.projects);
-        self.projects.iter().chain(within).all(matches)
+    /// Whether what `matches` looks at passes all patterns that the limits set on a machine. The scratch project needs no pattern of the
+    /// process that speaks for the client, if that allows it too; a client's own patterns it needs.
+    pub fn pass(&self, machine: &str, scratch: bool, matches: impl Fn(&Patterns) -> bool) -> bool {
+        let within = self.on(machine);
+        self.projects.as_ref().is_none_or(&matches)
+            && within.is_none_or(|within| (scratch && within.scratch) || matches(&within.projects))
     }
 
     /// The patterns that the client is shown of a machine whose own are `machine`: the narrowest that it was given.
@@ -95,6 +99,7 @@ mod tests {
             projects: Patterns::new([projects]).unwrap(),
             max_runtime_mode,
             runtime_mode: None,
+            scratch: false,
         };
         Limits {
             within: Some(Arc::new(BTreeMap::from([(machine.to_owned(), within)]))),
@@ -111,7 +116,7 @@ mod tests {
         };
         assert!(limits.machine("mac"));
         assert!(!limits.machine("pc"));
-        let passes = |title: &str| limits.pass("mac", |patterns| patterns.matches(title));
+        let passes = |title: &str| limits.pass("mac", false, |patterns| patterns.matches(title));
         assert!(passes("a-z"));
         assert!(!passes("a"));
         assert!(!passes("z"));

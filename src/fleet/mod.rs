@@ -41,6 +41,8 @@ pub struct Rules {
     pub runtime_mode: Option<RuntimeMode>,
     /// The ceiling.
     pub max_runtime_mode: Option<RuntimeMode>,
+    /// T3's scratch project exists too, and takes what names no project.
+    pub scratch: bool,
 }
 
 /// All machines.
@@ -67,7 +69,7 @@ impl Fleet {
             .into_iter()
             .map(|(settings, rules)| {
                 Arc::new(Member {
-                    machine: Machine::start(settings, stop.clone()),
+                    machine: Machine::start_with_scratch(settings, rules.scratch, stop.clone()),
                     rules,
                 })
             })
@@ -107,6 +109,7 @@ impl Rules {
                 .collect(),
             runtime_mode: machine.runtime_mode,
             max_runtime_mode: machine.max_runtime_mode,
+            scratch: machine.scratch,
         })
     }
 }

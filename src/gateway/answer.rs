@@ -16,7 +16,7 @@ use crate::machine::{Answer, Respond, RuntimeMode};
 use crate::protocol::RunId;
 
 /// The answer: exactly one of answers, decision and dismiss.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerArgs {
     /// The thread that asks.
@@ -37,7 +37,7 @@ pub struct AnswerArgs {
 }
 
 /// What was answered.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct AnswerAnswer {
     /// The thread.
     pub thread_id: String,

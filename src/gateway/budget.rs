@@ -83,6 +83,11 @@ pub(super) fn size<T: Serialize>(value: &T) -> usize {
     size_at(value, 0)
 }
 
+/// The same for an entry of an answer's list, with what separates it from the next.
+pub(super) fn size_in_list<T: Serialize>(value: &T) -> usize {
+    size_at(value, 1) + 1
+}
+
 /// The same for a value that stands `depth` deep: as text each of its facts has a line, indented.
 fn size_at<T: Serialize>(value: &T, depth: usize) -> usize {
     serde_json::to_string(value).map_or(0, |json| written_size(&json, depth))

@@ -239,7 +239,7 @@ fn tool(item: &Item) -> Option<ToolView> {
     }
 }
 
-fn queue(standing: &Standing<'_>) -> Vec<QueueView> {
+pub(super) fn queue(standing: &Standing<'_>) -> Vec<QueueView> {
     standing
         .status
         .queue

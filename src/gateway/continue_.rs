@@ -129,7 +129,7 @@ impl Gateway {
                 ErrorCode::InvalidRequest,
                 format!("The thread {} is archived.", found.id),
             )
-            .hint("Restore it in T3, or start a new thread."));
+            .hint("Restore it with t3_archive (archived: false), or start a new thread."));
         }
         let ceiling = found.member.ceiling(&caller.limits);
         let runtime = modes::for_continuing(&thread.head.runtime_mode, args.runtime_mode.map(Into::into), ceiling)?;
@@ -332,7 +332,9 @@ fn busy_with(standing: &Standing<'_>, found: &Found, taken_off: Option<&RunId>) 
         .any(|id| Some(id) != taken_off && standing.run(id).is_some_and(|run| run.queue_held))
         || taken_off.is_some_and(|id| standing.run(id).is_some_and(|run| run.queue_held));
     let hint = match standing.state() {
-        _ if held => "T3 holds its queue: nothing moves until it is resumed or emptied in T3, or T3 itself goes on.",
+        _ if held => {
+            "T3 holds its queue: nothing moves until t3_queue resumes it (action resume) or takes its runs out (cancel)."
+        }
         ThreadState::Question | ThreadState::Approval => {
             "It waits for an answer: see `pending` in t3_thread, then t3_answer. Or pass when_busy: steer, restart or queue."
         }

@@ -6,12 +6,14 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::OwnedMutexGuard;
 use uuid::Uuid;
 
 use crate::fleet::Found;
 use crate::gateway::keeping::Step;
 use crate::gateway::reading::may_change;
-use crate::gateway::receipts::{Call, Matched, Outcome, Progress, Receipt, Receipts, payload_hash};
+use crate::gateway::receipts::{Call, Matched, Outcome, PayloadHash, Progress, Receipt, Receipts, payload_hash};
 use crate::gateway::tracking::Fate;
 use crate::gateway::waiting::key;
 use crate::gateway::words::{Interaction, Mode, WhenBusy, WorkspaceKind};
@@ -29,7 +31,8 @@ pub struct DispatchArgs {
     /// A name from `t3_machines`. May be left out when there is one machine, or with `thread_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Id, path or title of a project (`t3_projects`). A new thread needs it, unless the machine has only one.
+    /// Id, path or title of a project (`t3_projects`). A new thread needs it, unless the machine has only one, or `scratch` in `t3_machines`:
+    /// then it works in a scratch folder of T3's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// Title of a new thread; T3 then keeps it. Left out: made of the prompt.
@@ -75,7 +78,7 @@ pub struct DispatchArgs {
 }
 
 /// The thread and its run.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct DispatchAnswer {
     /// The thread; pass it to `t3_wait` or `t3_thread`.
     pub thread_id: String,
@@ -128,15 +131,29 @@ impl Gateway {
     /// The receipt of the earlier call that this one repeats, else a new one. Without a request id a call repeats an equal one whose answer
     /// was lost, and whether it was may not be known yet: a client that hung up and calls again is here before its hang-up is noticed. So the
     /// call waits for the end of the equal ones before it. Their answers do not depend on it.
-    async fn claim(&self, caller: &Caller, args: &DispatchArgs) -> Result<(Arc<Receipt>, Option<Matched>), ToolError> {
-        let call = call_of(caller, args);
-        let turn = if call.request_id.is_none() {
-            caller.delivery.ask_to_be_sure();
-            let turn = self.receipts().turn(&call);
-            Some(turn.lock_owned().await)
-        } else {
-            None
-        };
+    async fn claim(&self, caller: &Caller, args: &DispatchArgs) -> Result<Claim, ToolError> {
+        let _turn = self.turn(caller, args, 0).await;
+        self.claim_in_turn(caller, args, 0).await
+    }
+
+    /// The turn of a call without a request id to look for its receipt.
+    pub(super) async fn turn(&self, caller: &Caller, args: &DispatchArgs, twin: u32) -> Option<OwnedMutexGuard<()>> {
+        if args.request_id.is_some() {
+            return None;
+        }
+        caller.delivery.ask_to_be_sure();
+        let turn = self.receipts().turn(&call_of(caller, args, twin));
+        Some(turn.lock_owned().await)
+    }
+
+    /// Looks for the receipt while the turn is held. `twin` counts equal ones in the same call.
+    pub(super) async fn claim_in_turn(
+        &self,
+        caller: &Caller,
+        args: &DispatchArgs,
+        twin: u32,
+    ) -> Result<Claim, ToolError> {
+        let call = call_of(caller, args, twin);
         let mut recalled = None;
         let mut asked = self.ledger.is_none();
         loop {
@@ -144,7 +161,6 @@ impl Gateway {
                 let mut receipts = self.receipts();
                 let undecided = receipts.undecided(&call, Instant::now());
                 if undecided.is_none() && (asked || receipts.knows(&call, Instant::now())) {
-                    drop(turn);
                     return receipts
                         .claim(&call, Instant::now(), recalled, fresh_request)
                         .map_err(|_| other_arguments(args));
@@ -160,7 +176,8 @@ impl Gateway {
         }
     }
 
-    async fn dispatch_by(
+    /// Does the work of a receipt.
+    pub(super) async fn dispatch_by(
         &self,
         caller: &Caller,
         args: &DispatchArgs,
@@ -323,6 +340,9 @@ impl Gateway {
     }
 }
 
+/// A receipt, and how it was found if it is that of an earlier call.
+pub(super) type Claim = (Arc<Receipt>, Option<Matched>);
+
 /// A dispatch at work on its receipt.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
@@ -347,13 +367,26 @@ impl Work<'_> {
 }
 
 /// The call, as the receipts know it.
-fn call_of<'a>(caller: &'a Caller, args: &'a DispatchArgs) -> Call<'a> {
+fn call_of<'a>(caller: &'a Caller, args: &'a DispatchArgs, twin: u32) -> Call<'a> {
     Call {
         client: &caller.client,
         request_id: args.request_id.as_deref(),
-        hash: payload_hash(args),
+        hash: dispatch_hash(args, twin),
         delivery: &caller.delivery,
     }
+}
+
+/// The hash of what is asked for. Equal things in one call are told apart by how many of them came before, so that each of a repetition
+/// finds its own.
+pub(super) fn dispatch_hash(args: &DispatchArgs, twin: u32) -> PayloadHash {
+    let hash = payload_hash(args);
+    if twin == 0 {
+        return hash;
+    }
+    let mut hasher = Sha256::new();
+    hasher.update(hash);
+    hasher.update(twin.to_be_bytes());
+    hasher.finalize().into()
 }
 
 /// The request of a call that names none.
@@ -406,7 +439,8 @@ fn still_unknown(error: ToolError) -> ToolError {
     }
 }
 
-fn check(args: &DispatchArgs) -> Result<(), ToolError> {
+/// What can be said of the arguments alone.
+pub(super) fn check(args: &DispatchArgs) -> Result<(), ToolError> {
     let invalid = |message: &str| Err(ToolError::new(ErrorCode::InvalidRequest, message));
     if args.prompt.trim().is_empty() {
         return invalid("prompt is empty: T3 would start a run that fails.");

@@ -19,7 +19,7 @@ use crate::protocol::ThreadId;
 use crate::store::{Event, EventFilter, PAGE_EVENTS, Store, StoreError};
 
 /// Which events, and how long to wait for the first.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventsArgs {
     /// The `cursor` of the last answer: what came after it. Left out: the newest events.
@@ -39,7 +39,7 @@ pub struct EventsArgs {
 }
 
 /// The events, oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct EventsAnswer {
     /// What happened, as a hook receives it.
     #[schemars(with = "Vec<EventBody>")]
@@ -308,7 +308,7 @@ enum Sight {
 }
 
 fn shows_title(member: &Arc<Member>, limits: &Limits, title: &str) -> bool {
-    member.rules.projects.matches(title) && limits.pass(member.name(), |patterns| patterns.matches(title))
+    member.rules.projects.matches(title) && limits.pass(member.name(), false, |patterns| patterns.matches(title))
 }
 
 /// The number that the cursor stands for; none where it is not of this ledger.

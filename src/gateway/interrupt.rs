@@ -14,7 +14,7 @@ use crate::lifecycle::{RunFacts, RunState, ThreadState};
 use crate::protocol::RunId;
 
 /// What to stop.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterruptArgs {
     /// The thread.
@@ -28,7 +28,7 @@ pub struct InterruptArgs {
 }
 
 /// What became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct InterruptAnswer {
     /// The thread.
     pub thread_id: String,
@@ -68,6 +68,7 @@ impl Gateway {
             return Err(deleted(&found));
         }
         let run = choose(&standing, &found, args.run_id.as_deref())?;
+        let active = standing.status.active.clone();
         let (machine, hold) = (
             &found.member.machine,
             args.queue.unwrap_or_default() == QueueAfter::Hold,
@@ -111,7 +112,9 @@ impl Gateway {
             if let Some(run) = standing.run(&run.id) {
                 standing.run_state(run).as_str().clone_into(&mut answer.state);
             }
-            answer.next_run = next_run(&standing, &run.id).map(ToString::to_string);
+            // Of a run that was taken out of the queue nothing follows: what was at work goes on.
+            let next = next_run(&standing, &run.id).filter(|next| active.as_ref() != Some(*next));
+            answer.next_run = next.map(ToString::to_string);
         }
         Ok(answer)
     }

@@ -36,7 +36,7 @@ impl Gateway {
         if let Some(found) = self.launched_before(&member, caller, work).await? {
             return self.existing(caller, args, &found, work).await;
         }
-        let project = project_of(&member, caller, args)?;
+        let project = self.project_of(&member, caller, args).await?;
         let (launch, mut notes) = self.plan(&member, &project, caller, args).await?;
         let found = Found {
             id: work.receipt.intent(member.name()).thread(),
@@ -253,19 +253,34 @@ pub(super) async fn choose_model<T>(
     }
 }
 
-fn project_of(member: &Arc<Member>, caller: &Caller, args: &DispatchArgs) -> Result<Arc<Project>, ToolError> {
-    if let Some(name) = args.project.as_deref() {
-        return Ok(member.find_project(&caller.limits, name)?);
+impl Gateway {
+    /// The project that is named, else the scratch project where the operator allows it, else the only one.
+    async fn project_of(
+        &self,
+        member: &Arc<Member>,
+        caller: &Caller,
+        args: &DispatchArgs,
+    ) -> Result<Arc<Project>, ToolError> {
+        if let Some(name) = args.project.as_deref() {
+            return Ok(member.find_project(&caller.limits, name)?);
+        }
+        let projects = member.projects(&caller.limits);
+        let needed = |why: &str| {
+            let titles: Vec<String> = projects.iter().map(|project| project.title.clone()).collect();
+            ToolError::new(
+                ErrorCode::InvalidRequest,
+                format!("A new thread needs a project (id, path or title){why}."),
+            )
+            .listing("Projects", &titles)
+            .with("machine", member.name())
+        };
+        if member.rules.scratch {
+            let without = |why: &str| needed(&format!(": {why}"));
+            return self.scratch_project(member, caller, without).await;
+        }
+        match projects.as_slice() {
+            [only] => Ok(Arc::clone(only)),
+            _ => Err(needed("")),
+        }
     }
-    let projects = member.projects(&caller.limits);
-    if let [only] = projects.as_slice() {
-        return Ok(Arc::clone(only));
-    }
-    let titles: Vec<String> = projects.iter().map(|project| project.title.clone()).collect();
-    Err(ToolError::new(
-        ErrorCode::InvalidRequest,
-        "A new thread needs a project (id, path or title).",
-    )
-    .listing("Projects", &titles)
-    .with("machine", member.name()))
 }

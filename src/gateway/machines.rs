@@ -9,7 +9,7 @@ use crate::gateway::{Caller, Gateway, ToolError};
 use crate::machine::{MachineError, MachineStatus};
 
 /// No arguments.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MachinesArgs {}
 
@@ -29,6 +29,9 @@ pub struct MachineView {
     pub url: String,
     /// Patterns of the projects that may be used there.
     pub projects: Vec<String>,
+    /// A dispatch that names no project works in a scratch folder of T3's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scratch: Option<bool>,
     /// Connected and current.
     pub online: bool,
     /// T3's own label of it.
@@ -94,6 +97,7 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
         name: member.name().to_owned(),
         url: member.machine.url().to_string(),
         projects: patterns.as_written().to_vec(),
+        scratch: member.scratch(&caller.limits).map(|_| true),
         online: status.online,
         credential: credential(&status, now),
         label: status.label,

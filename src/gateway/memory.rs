@@ -5,10 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::gateway::bounded::Bounded;
+use crate::gateway::sighting::{Edition, Sighting};
 use crate::protocol::{MessageId, ProjectId, RunId, ThreadId};
 
 /// How many threads are remembered.
 const KEPT: usize = 10_000;
+
+/// How many threads at rest are remembered: a list of all of them reads each once.
+const KEPT_AT_REST: usize = 50_000;
 
 /// A thread of a machine.
 pub(super) type ThreadKey = (String, ThreadId);
@@ -35,6 +39,7 @@ struct Inner {
     origins: Bounded<ThreadKey, Origin>,
     finishing: Bounded<(String, RunId), Instant>,
     places: Bounded<ThreadId, (String, ProjectId)>,
+    at_rest: Bounded<ThreadKey, (Edition, Sighting)>,
 }
 
 impl Memory {
@@ -44,6 +49,7 @@ impl Memory {
             origins: Bounded::new(KEPT),
             finishing: Bounded::new(KEPT),
             places: Bounded::new(KEPT),
+            at_rest: Bounded::new(KEPT_AT_REST),
         }))
     }
 
@@ -94,6 +100,18 @@ impl Memory {
     /// The machine and project that the thread was last seen in.
     pub(super) fn place(&self, thread: &ThreadId) -> Option<(String, ProjectId)> {
         self.inner().places.get(thread).cloned()
+    }
+
+    /// The thread came to rest, and stays so while its row stays as it is.
+    pub(super) fn rests(&self, thread: ThreadKey, edition: Edition, sighting: Sighting) {
+        self.inner().at_rest.insert(thread, (edition, sighting), |_| true);
+    }
+
+    /// What was seen of the thread when it came to rest, if its row is as it was.
+    pub(super) fn at_rest(&self, thread: &ThreadKey, now: &Edition) -> Option<Sighting> {
+        let inner = self.inner();
+        let (edition, sighting) = inner.at_rest.get(thread)?;
+        (edition == now).then(|| sighting.clone())
     }
 
     /// Since when the run has been seen finishing.

@@ -3,15 +3,19 @@
 //! Reads come from the mirrors in `fleet`; only a thread's content is fetched. Mutations run in their own task, so that a client that
 //! hangs up does not stop one half way. Nothing here sees a protocol version's types, or prints.
 
+mod add_project;
 mod answer;
 mod answers;
+mod archive;
 mod bounded;
 mod budget;
 mod caller;
 mod compose;
 mod continue_;
 mod delivery;
+mod diff;
 mod dispatch;
+mod dispatch_many;
 mod error;
 mod event;
 mod events;
@@ -23,20 +27,28 @@ mod launch;
 mod machines;
 mod memory;
 mod model;
+mod models;
 mod modes;
 mod origin;
 mod outbox;
+mod paging;
+mod patch;
 mod places;
 mod progress;
 mod projects;
+mod queue;
 mod reading;
 mod receipts;
 mod running;
 #[cfg(test)]
 pub(crate) mod samples;
+mod scratch;
+mod searching;
+mod sighting;
 mod standing;
 mod text;
 mod thread;
+mod threads;
 pub mod tracking;
 mod verdict;
 mod view;
@@ -45,9 +57,11 @@ mod waiting;
 mod watches;
 mod words;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -55,22 +69,29 @@ use crate::fleet::Fleet;
 use crate::gateway::memory::Memory;
 use crate::gateway::receipts::Receipts;
 
+pub use add_project::{AddProjectAnswer, AddProjectArgs};
 pub use answer::{AnswerAnswer, AnswerArgs};
+pub use archive::{ArchiveAnswer, ArchiveArgs};
 pub use budget::ANSWER_CHARS;
 pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
+pub use diff::{DiffAnswer, DiffArgs, DiffFile};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
+pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemError, ItemResult};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use events::{EventsAnswer, EventsArgs};
 pub use interrupt::{InterruptAnswer, InterruptArgs};
 pub use keeping::Ledger;
 pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnswer, MachinesArgs, days_left};
+pub use models::{LimitView, ModelOptionView, ModelView, ModelsAnswer, ModelsArgs, ProviderView};
 pub use origin::{ORIGIN_BYTES, is_origin};
 pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
+pub use queue::{QueueAnswer, QueueArgs};
 pub use thread::ThreadArgs;
+pub use threads::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
 pub use watches::{WatchAnswer, WatchArgs, WatchView};
@@ -103,6 +124,8 @@ pub struct Gateway {
     tasks: TaskTracker,
     receipts: Mutex<Receipts>,
     memory: Memory,
+    /// What calls that start several things share, by machine.
+    lanes: Mutex<HashMap<String, Arc<Semaphore>>>,
     /// None: nothing outlives the process, and no events are made.
     ledger: Option<Ledger>,
 }
@@ -123,6 +146,7 @@ impl Gateway {
             tasks: TaskTracker::new(),
             receipts: Mutex::new(Receipts::new()),
             memory: Memory::new(),
+            lanes: Mutex::default(),
             ledger,
         })
     }

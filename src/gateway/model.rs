@@ -95,7 +95,12 @@ fn find<'a>(choice: &Choice<'a>, word: &str) -> Result<Pick<'a>, ToolError> {
     match having.as_slice() {
         [only] => Ok(*only),
         [] => Err(unavailable(
-            format!("{} has no ready model `{}`.", choice.machine, text::quoted(word)),
+            format!(
+                "{} has no ready model `{}`{}.",
+                choice.machine,
+                text::quoted(word),
+                not_ready(choice.providers, word)
+            ),
             &ready_models(choice.providers),
         )),
         several => Err(unavailable(
@@ -108,6 +113,26 @@ fn find<'a>(choice: &Choice<'a>, word: &str) -> Result<Pick<'a>, ToolError> {
                 .map(|pick| format!("{}/{}", pick.provider.instance.as_str(), pick.model.slug))
                 .collect::<Vec<_>>(),
         )),
+    }
+}
+
+/// Which instances have the model and cannot run.
+fn not_ready(providers: &[Provider], word: &str) -> String {
+    let having = providers
+        .iter()
+        .filter(|provider| provider.models.iter().any(|model| model.slug == word));
+    let why: Vec<String> = having
+        .filter_map(|provider| {
+            Some(format!(
+                "{} is {}",
+                provider.instance.as_str(),
+                why_not(provider)?.status
+            ))
+        })
+        .collect();
+    match why.as_slice() {
+        [] => String::new(),
+        why => format!(" ({})", why.join(", ")),
     }
 }
 
@@ -141,12 +166,13 @@ fn provider_of<'a>(choice: &Choice<'a>, instance: &str) -> Result<&'a Provider, 
         Some(why) => Err(ToolError::new(
             ErrorCode::ProviderUnavailable,
             format!(
-                "The provider instance {instance} on {} cannot run now: {why}",
-                choice.machine
+                "The provider instance {instance} on {} cannot run now ({}): {}",
+                choice.machine, why.status, why.reason
             ),
         )
         .listing("Models that are ready", &ready_models(choice.providers))
-        .with("machine", choice.machine)),
+        .with("machine", choice.machine)
+        .with("status", why.status)),
     }
 }
 
@@ -165,25 +191,41 @@ fn model_of<'a>(choice: &Choice<'_>, provider: &'a Provider, slug: &str) -> Resu
     }
 }
 
+/// Why a provider cannot run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct WhyNot {
+    /// One word.
+    pub(super) status: &'static str,
+    /// T3's reason, where it gives one.
+    pub(super) reason: String,
+}
+
 /// Why the provider cannot run; none where it can, as far as its words are known.
-fn why_not(provider: &Provider) -> Option<String> {
-    let said = || provider.message.clone().filter(|message| !message.trim().is_empty());
-    if !provider.enabled || provider.status == "disabled" {
-        return Some("it is disabled.".to_owned());
-    }
-    if let Some(reason) = &provider.unavailable {
-        return Some(reason.clone());
-    }
-    if !provider.installed {
-        return Some(said().unwrap_or_else(|| "its program is not installed.".to_owned()));
-    }
-    if provider.auth == "unauthenticated" {
-        return Some(said().unwrap_or_else(|| "it is not logged in.".to_owned()));
-    }
-    if provider.status == "error" {
-        return Some(said().unwrap_or_else(|| "T3 shows an error for it.".to_owned()));
-    }
-    None
+pub(super) fn why_not(provider: &Provider) -> Option<WhyNot> {
+    let said = |otherwise: &str| {
+        let message = provider.message.clone().filter(|message| !message.trim().is_empty());
+        message.unwrap_or_else(|| otherwise.to_owned())
+    };
+    let (status, reason) = if !provider.enabled || provider.status == "disabled" {
+        ("disabled", said("it is disabled."))
+    } else if let Some(reason) = &provider.unavailable {
+        ("unavailable", reason.clone())
+    } else if !provider.installed {
+        ("not_installed", said("its program is not installed."))
+    } else if provider.auth == "unauthenticated" {
+        ("unauthenticated", said("it is not logged in."))
+    } else if provider.status == "error" {
+        ("error", said("T3 shows an error for it."))
+    } else {
+        return None;
+    };
+    Some(WhyNot { status, reason })
+}
+
+/// The model that the operator set for the machine, where it is there: instance and model.
+pub(super) fn preferred(choice: &Choice<'_>) -> Option<(String, String)> {
+    let pick = find(choice, choice.preferred?).ok()?;
+    Some((pick.provider.instance.as_str().to_owned(), pick.model.slug.clone()))
 }
 
 fn models_of(provider: &Provider) -> impl Iterator<Item = String> {
@@ -210,13 +252,14 @@ fn with_options(choice: &Choice<'_>, pick: Pick<'_>, layers: &[&[(String, Option
     let mut options: Vec<(String, OptionValue)> = Vec::new();
     let mut notes = Vec::new();
     for (id, value) in layers.iter().copied().flatten() {
-        match fits(pick.model, id, value) {
-            Ok(()) => set(&mut options, id, value.clone()),
+        let value = switched(pick.model, id, value.clone());
+        match fits(pick.model, id, &value) {
+            Ok(()) => set(&mut options, id, value),
             Err(why) => notes.push(format!("The default option {id} was left out: {why}")),
         }
     }
     for (id, value) in choice.options.into_iter().flatten() {
-        let value = option_value(id, value)?;
+        let value = switched(pick.model, id, option_value(id, value)?);
         fits(pick.model, id, &value).map_err(|why| {
             let offered: Vec<String> = pick.model.options.iter().map(described).collect();
             ToolError::new(ErrorCode::ModelUnavailable, why).listing("Options of this model", &offered)
@@ -249,6 +292,19 @@ fn option_value(id: &str, value: &Value) -> Result<OptionValue, ToolError> {
             ErrorCode::InvalidRequest,
             format!("The option `{}` must be a text or true/false.", text::quoted(id)),
         )),
+    }
+}
+
+/// The words true and false switch an option on or off, as they are listed.
+fn switched(model: &Model, id: &str, value: OptionValue) -> OptionValue {
+    let is_switch = model
+        .options
+        .iter()
+        .any(|option| option.id == id && option.values.is_none());
+    match value {
+        OptionValue::Text(word) if is_switch && word == "true" => OptionValue::Bool(true),
+        OptionValue::Text(word) if is_switch && word == "false" => OptionValue::Bool(false),
+        OptionValue::Text(_) | OptionValue::Bool(_) => value,
     }
 }
 

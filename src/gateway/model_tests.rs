@@ -32,6 +32,7 @@ fn provider(instance: &str, models: Vec<Model>) -> Provider {
         unavailable: None,
         message: None,
         models,
+        limits: Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::machine::ThreadRow;
 use crate::protocol::ProjectId;
 
 /// Which projects.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectsArgs {
     /// Only this machine's projects (a name from `t3_machines`). Left out: all machines.
@@ -108,7 +108,7 @@ fn is_busy(row: &ThreadRow) -> bool {
     row.active_run.is_some() || row.activity.is_some() || row.pending.is_some() || !ended
 }
 
-fn unreachable(shown: &Shown) -> Option<Unreachable> {
+pub(super) fn unreachable(shown: &Shown) -> Option<Unreachable> {
     let error = ToolError::from_machine(shown.member.name(), shown.error.as_ref()?);
     Some(Unreachable {
         machine: shown.member.name().to_owned(),

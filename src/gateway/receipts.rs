@@ -129,6 +129,8 @@ pub(super) struct Receipts {
     kept: Bounded<(String, String), Arc<Receipt>>,
     /// By client and arguments; those that nobody holds go when the next one is made.
     turns: HashMap<(String, PayloadHash), Weak<tokio::sync::Mutex<()>>>,
+    /// What request ids of calls that start several things were used for; where there is a ledger, it has them.
+    batches: Bounded<(String, String), PayloadHash>,
 }
 
 /// A call that looks for its receipt.
@@ -145,7 +147,28 @@ impl Receipts {
         Self {
             kept: Bounded::new(KEPT),
             turns: HashMap::new(),
+            batches: Bounded::new(KEPT),
         }
+    }
+
+    /// Keeps what a request id is used for; false where it was used for something else before.
+    pub(super) fn claim_batch(&mut self, client: &str, request: &str, hash: PayloadHash) -> bool {
+        let key = (client.to_owned(), request.to_owned());
+        if let Some(known) = self.batches.get(&key) {
+            return *known == hash;
+        }
+        self.batches.insert(key, hash, |_| true);
+        true
+    }
+
+    /// Nothing was sent for it.
+    pub(super) fn forget_batch(&mut self, client: &str, request: &str) {
+        self.batches.remove(&(client.to_owned(), request.to_owned()));
+    }
+
+    /// Whether there is a receipt of the request id.
+    pub(super) fn has(&self, client: &str, request: &str) -> bool {
+        self.kept.get(&(client.to_owned(), request.to_owned())).is_some()
     }
 
     /// Equal calls without a request id look for their receipts one after the other, in the order in which they came: each may be the

@@ -10,7 +10,7 @@ use crate::gateway::Gateway;
 use crate::gateway::standing::Standing;
 use crate::lifecycle::RunState;
 use crate::machine::{MachineError, Thread};
-use crate::protocol::{MessageId, RunId, ThreadId};
+use crate::protocol::{MessageId, ProjectId, RunId, ThreadId};
 
 /// How long a call waits for T3 to show what it did. Longer than any coalescing of its stream, shorter than a client's patience.
 pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(5);
@@ -75,6 +75,21 @@ impl Gateway {
             .run_of_message(message)
             .map(|run| run.id.clone());
         Ok((thread, run))
+    }
+}
+
+/// Waits until the mirror shows a project that T3 has, at most for [`SHOWN_WITHIN`]; whether it does.
+pub(super) async fn project_shown(member: &Member, id: &ProjectId) -> bool {
+    let deadline = Instant::now() + SHOWN_WITHIN;
+    let mut changes = member.machine.watch_shell();
+    loop {
+        changes.mark_unchanged();
+        if member.machine.project(id).is_some() {
+            return true;
+        }
+        if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+            return false;
+        }
     }
 }
 

@@ -88,6 +88,7 @@ pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
         items: Vec::new(),
         plan: Vec::new(),
         files: Vec::new(),
+        checkpoints: Vec::new(),
         background: Vec::new(),
         usage: None,
         models: Vec::new(),

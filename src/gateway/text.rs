@@ -77,6 +77,11 @@ pub(super) fn written_head(text: &str, max: usize) -> &str {
     text
 }
 
+/// How many characters a text takes at most, be it as JSON or as marked lines.
+pub(super) fn written(text: &str) -> usize {
+    text.chars().map(written_chars).sum()
+}
+
 /// How many characters a character takes at most: in JSON, or in a text whose every line is marked.
 fn written_chars(c: char) -> usize {
     match c {

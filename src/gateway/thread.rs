@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::gateway::compose::Scene;
 use crate::gateway::view::ThreadView;
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, budget, compose};
 
 /// Which thread, and how much of it.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadArgs {
     /// The thread.

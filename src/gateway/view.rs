@@ -1,21 +1,21 @@
 //! The view of a thread: what `t3_thread` and `t3_wait` answer. Absent facts are absent, never null or empty.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A thread: what it does, what came of it, and what it asks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ThreadView {
     /// T3's id.
     pub thread_id: String,
     /// Its machine.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub machine: String,
     /// The project's title.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub project: String,
     /// The thread's title.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub title: String,
     /// approval, question, running, starting, finishing or queued while it is busy; else how its latest run ended (completed,
     /// interrupted, failed, cancelled, `rolled_back`), idle, gone, or unknown where it cannot be waited for (see error).
@@ -30,10 +30,10 @@ pub struct ThreadView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// instance/model.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub model: String,
     /// What the agent may do without asking.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub runtime_mode: String,
     /// The branch that it works on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub struct ThreadView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
     /// When T3 last changed it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub last_activity_at: String,
     /// Messages of the newest runs, oldest first; the last is the report.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -83,7 +83,7 @@ pub struct ThreadView {
 }
 
 /// A run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct RunView {
     /// T3's id.
     pub id: String,
@@ -92,7 +92,7 @@ pub struct RunView {
     /// queued, starting, running, finishing, completed, interrupted, failed, cancelled or `rolled_back`.
     pub status: String,
     /// When it was asked for.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", default)]
     pub requested_at: String,
     /// When it began to work.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -112,7 +112,7 @@ pub struct RunView {
 }
 
 /// A message.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct MessageView {
     /// user, assistant or system.
     pub role: String,
@@ -126,7 +126,7 @@ pub struct MessageView {
 }
 
 /// A tool call.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ToolView {
     /// T3's word for its kind.
     pub kind: String,
@@ -140,7 +140,7 @@ pub struct ToolView {
 }
 
 /// A changed file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct FileView {
     /// Its path, as T3 shows it.
     pub path: String,
@@ -153,7 +153,7 @@ pub struct FileView {
 }
 
 /// A step of the plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct PlanView {
     /// What is to be done.
     pub step: String,
@@ -162,7 +162,7 @@ pub struct PlanView {
 }
 
 /// A run that waits.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct QueueView {
     /// The run.
     pub run_id: String,
@@ -174,7 +174,7 @@ pub struct QueueView {
 }
 
 /// Work that goes on outside of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct BackgroundView {
     /// T3's word for its kind.
     pub kind: String,
@@ -184,7 +184,7 @@ pub struct BackgroundView {
 }
 
 /// A request that waits for an answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct PendingView {
     /// question or approval.
     pub kind: String,
@@ -204,7 +204,7 @@ pub struct PendingView {
 }
 
 /// One question of a request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct QuestionView {
     /// The key of its answer.
     pub id: String,
@@ -227,7 +227,7 @@ pub struct QuestionView {
 }
 
 /// A choice.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct OptionView {
     /// What to answer.
     pub label: String,
@@ -237,7 +237,7 @@ pub struct OptionView {
 }
 
 /// What an approval asks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct ApprovalView {
     /// T3's word: command, file-change, …
     pub kind: String,
@@ -253,7 +253,7 @@ pub struct ApprovalView {
 }
 
 /// Why a run failed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct FailureView {
     /// T3's word for the class.
     pub class: String,
@@ -265,7 +265,7 @@ pub struct FailureView {
 }
 
 /// How much was cut, by part of the view: entries left out, or characters for texts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct TruncatedView {
     /// Characters cut from the final message.
     #[serde(skip_serializing_if = "Option::is_none")]

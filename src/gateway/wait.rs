@@ -20,7 +20,7 @@ use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, budget};
 use crate::protocol::RunId;
 
 /// What to wait for, and how long.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitArgs {
     /// The thread. Either this or `thread_ids`.
@@ -46,7 +46,7 @@ pub struct WaitArgs {
 }
 
 /// The view of the thread, or of each of several, and how the wait ended.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct WaitAnswer {
     /// The view of `thread_id`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -80,6 +80,9 @@ const MOST_THREADS: usize = 50;
 /// How long the first looks at the other threads may take once one has something to tell.
 const FIRST_LOOKS: Duration = Duration::from_secs(1);
 
+/// How often a thread is looked for whose machine does not answer.
+const SOUGHT_EVERY: Duration = Duration::from_secs(2);
+
 /// How far heartbeats are apart. Clients give up on a call that is silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
@@ -98,19 +101,17 @@ impl Gateway {
         let timeout = self.timeout(args.timeout, progress.is_some())?;
         let timeout = timeout.saturating_sub(caller.under_way);
         let begun = Instant::now();
-        let searches = plan.threads.iter().map(|id| self.find_thread(caller, id));
-        let found = join_all(searches).await;
-        let quiet = args.quiet.unwrap_or(false);
         let unlooked = AtomicUsize::new(0);
-        let mut entries: Vec<Entry<'_>> = plan
-            .threads
-            .iter()
-            .zip(found)
-            .map(|(id, found)| Entry {
-                id,
-                watched: found.map(|found| Watched::new(self, caller, found, plan.run.clone(), quiet, &unlooked)),
-            })
-            .collect();
+        let seek = Seek {
+            gateway: self,
+            caller,
+            run: plan.run.as_ref(),
+            quiet: args.quiet.unwrap_or(false),
+            unlooked: &unlooked,
+            patient: plan.several,
+        };
+        let searches = plan.threads.iter().map(|id| Entry::of(id, &seek));
+        let mut entries: Vec<Entry<'_>> = join_all(searches).await;
 
         let ended = self
             .until(&mut entries, &unlooked, plan.until, begun + timeout, progress)
@@ -172,17 +173,77 @@ impl Gateway {
     }
 }
 
+/// How threads are looked for.
+struct Seek<'a> {
+    gateway: &'a Gateway,
+    caller: &'a Caller,
+    run: Option<&'a RunId>,
+    quiet: bool,
+    unlooked: &'a AtomicUsize,
+    /// A machine that does not answer is waited for: others have something to tell meanwhile.
+    patient: bool,
+}
+
+impl<'a> Seek<'a> {
+    async fn thread(&self, id: &str) -> Result<Watched<'a>, ToolError> {
+        let found = self.gateway.find_thread(self.caller, id).await?;
+        Ok(Watched::new(
+            self.gateway,
+            self.caller,
+            found,
+            self.run.cloned(),
+            self.quiet,
+            self.unlooked,
+        ))
+    }
+}
+
 /// One of the threads that were named.
 struct Entry<'a> {
     id: &'a str,
+    seek: &'a Seek<'a>,
     /// What watches it, or why it was not found.
     watched: Result<Watched<'a>, ToolError>,
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
+    async fn of(id: &'a str, seek: &'a Seek<'a>) -> Self {
+        let watched = if seek.patient {
+            // A machine that is slow to show what it has keeps nobody from waiting for what others have.
+            let searched = tokio::time::timeout(FIRST_LOOKS, seek.thread(id)).await;
+            searched.unwrap_or_else(|_| Err(not_found_yet()))
+        } else {
+            seek.thread(id).await
+        };
+        Self { id, seek, watched }
+    }
+
     /// There is something to tell of it, be it that it cannot be waited for.
     fn is_done(&self) -> bool {
-        self.watched.as_ref().map_or(true, Watched::is_done)
+        match &self.watched {
+            Ok(watched) => watched.is_done(),
+            Err(_) => !self.is_sought(),
+        }
+    }
+
+    /// Its machine does not answer, which a wait for several outlasts.
+    fn is_sought(&self) -> bool {
+        let away = |error: &ToolError| error.code == ErrorCode::MachineUnreachable;
+        self.seek.patient && self.watched.as_ref().err().is_some_and(away)
+    }
+
+    /// Returns when there is something to tell. May be dropped and called again at any time.
+    async fn until_done(&mut self) {
+        loop {
+            if let Ok(watched) = &mut self.watched {
+                return watched.until_done().await;
+            }
+            if !self.is_sought() {
+                return;
+            }
+            tokio::time::sleep(SOUGHT_EVERY).await;
+            self.watched = self.seek.thread(self.id).await;
+        }
     }
 
     fn failure(&self) -> Option<&ToolError> {
@@ -211,6 +272,14 @@ impl Entry<'_> {
             },
         }
     }
+}
+
+/// Nothing is known of it for now.
+fn not_found_yet() -> ToolError {
+    ToolError::new(
+        ErrorCode::MachineUnreachable,
+        "A machine that may have this thread has not answered yet.",
+    )
 }
 
 /// The state of a thread that cannot be waited for.
@@ -275,9 +344,8 @@ async fn done(entries: &mut [Entry<'_>], unlooked: &AtomicUsize, until: Until) {
     let ended_before = entries.iter().any(Entry::is_done);
     let mut open: FuturesUnordered<_> = entries
         .iter_mut()
-        .filter_map(|entry| entry.watched.as_mut().ok())
-        .filter(|thread| !thread.is_done())
-        .map(Watched::until_done)
+        .filter(|entry| !entry.is_done())
+        .map(Entry::until_done)
         .collect();
     match until {
         Until::All => while open.next().await.is_some() {},

@@ -24,7 +24,7 @@ const SWITCHED_WITHIN: Duration = Duration::from_secs(10);
 const MOST_LISTED: usize = 50;
 
 /// Which thread, and what to do with its events.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WatchArgs {
     /// The thread. Left out: all that are watched, and those at work that are not.
@@ -36,7 +36,7 @@ pub struct WatchArgs {
 }
 
 /// Which threads are watched.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct WatchAnswer {
     /// Threads of which events will tell.
     pub watched: Vec<WatchView>,
@@ -48,7 +48,7 @@ pub struct WatchAnswer {
 }
 
 /// A thread and what is told of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct WatchView {
     /// The thread.
     pub thread_id: String,

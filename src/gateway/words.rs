@@ -86,6 +86,31 @@ pub enum Until {
     All,
 }
 
+/// Which threads a list tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadFilter {
+    // No run has ever started.
+    Idle,
+    Queued,
+    Starting,
+    Running,
+    Finishing,
+    Approval,
+    Question,
+    Completed,
+    Interrupted,
+    Failed,
+    Cancelled,
+    RolledBack,
+    // At work, or waiting for something.
+    Busy,
+    // A request waits for somebody, or T3 holds the queue.
+    Attention,
+    // In the archive, whatever it does.
+    Archived,
+}
+
 /// What becomes of the runs that wait behind an interrupted one.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -95,4 +120,30 @@ pub enum QueueAfter {
     Continue,
     // T3 holds them.
     Hold,
+}
+
+/// What to do with a thread's queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueAction {
+    // Show it.
+    List,
+    // Take a run out.
+    Cancel,
+    // Put a run's message into the active run.
+    Steer,
+    // Let a queue that is held go on.
+    Resume,
+}
+
+impl QueueAction {
+    /// The word that callers use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Cancel => "cancel",
+            Self::Steer => "steer",
+            Self::Resume => "resume",
+        }
+    }
 }

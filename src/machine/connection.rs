@@ -128,6 +128,9 @@ async fn open(
     let dialect: Arc<dyn Dialect> = Arc::new(Protocol2);
     let ticket = http.ticket().await?;
     let session = SessionHandle::connect(http, &ticket, &socket_options(&core.settings), stop.child_token()).await?;
+    if core.scratch {
+        settle_scratch(core, &session, &*dialect).await?;
+    }
     let mut shell = session
         .subscribe(dialect.shell_subscription())
         .await
@@ -149,6 +152,19 @@ async fn open(
         environment,
         unread,
     })
+}
+
+/// Learns which project is the scratch one before any project is shown: what is watched there would be taken for hidden. A server that has none
+/// or refuses is connected all the same; one that does not answer is not.
+async fn settle_scratch(core: &Core, session: &SessionHandle, dialect: &dyn Dialect) -> Result<(), MachineError> {
+    let problem = match core.ensure_scratch(session, dialect).await {
+        Ok(Some(_)) => return Ok(()),
+        Ok(None) => "it does not know of any: update T3 Code".to_owned(),
+        Err(error @ (MachineError::Unreachable { .. } | MachineError::Timeout(_))) => return Err(error),
+        Err(error) => error.to_string(),
+    };
+    warn!(problem = %Untrusted(&problem).at_most(LOGGED_CHARS), "no scratch project: dispatches must name a project");
+    Ok(())
 }
 
 /// Whether a server of another protocol may have meant this by it: it answered, and not with what a shell's stream begins with.
@@ -213,10 +229,11 @@ async fn follow(
         mut unread,
     } = connected;
     let mut archive = session.subscribe(dialect.archive_subscription()).await.ok();
+    let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
-    let link = Link::new(session.clone(), http.clone(), dialect.clone(), environment);
-    core.link.send_replace(Some(Arc::new(link)));
+    let link = Arc::new(Link::new(session.clone(), http.clone(), dialect.clone(), environment));
+    core.link.send_replace(Some(Arc::clone(&link)));
     core.state.handle_status(|status| {
         status.online = true;
         status.error = unread.error();
@@ -246,6 +263,20 @@ async fn follow(
                         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "no stream of archived threads");
                     }
                     archive = None;
+                }
+            },
+            chunk = next_of(&mut config) => match chunk {
+                Ok(values) => {
+                    for value in values {
+                        link.handle_config_item(dialect.read_config_item(&value));
+                    }
+                }
+                // Then what providers there are is known for a minute after it was asked for, as on servers without this stream.
+                Err(end) => {
+                    if let Some(error) = end.error {
+                        debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "no stream of the server's config");
+                    }
+                    config = None;
                 }
             },
             end = session.closed() => return MachineError::Unreachable { reason: end.reason },

@@ -10,9 +10,11 @@ use serde_json::Value;
 use crate::lifecycle::ThreadFacts;
 use crate::protocol::{MessageId, ProjectId, ProviderInstanceId, RunId, RuntimeRequestId, ThreadId};
 mod commands;
+mod queries;
 
 pub use crate::protocol::{InteractionMode, OptionValue, RuntimeMode};
 pub use commands::*;
+pub use queries::*;
 
 /// T3's model selection: which provider instance, which model, which options.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -146,6 +148,8 @@ pub struct Thread {
     pub plan: Vec<PlanStep>,
     /// Files that checkpoints say were changed, by run.
     pub files: Vec<FileChange>,
+    /// What was captured of the workspace, oldest first.
+    pub checkpoints: Vec<Checkpoint>,
     /// Work that goes on outside of a run.
     pub background: Vec<BackgroundTask>,
     /// The provider's token counts, as T3 shows them.
@@ -349,6 +353,19 @@ pub struct Provider {
     pub message: Option<String>,
     /// What it can run.
     pub models: Vec<Model>,
+    /// How much of the account's limits is used, where its kind tells.
+    pub limits: Vec<UsageWindow>,
+}
+
+/// A limit of a provider's account, and how much of it is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsageWindow {
+    /// T3's words for it.
+    pub label: String,
+    /// How much of it is used.
+    pub used_percent: f64,
+    /// When it begins anew, T3's words.
+    pub resets_at: Option<String>,
 }
 
 /// A model of a provider instance.

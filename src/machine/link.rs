@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::dialect::Dialect;
+use super::dialect::{ConfigItem, Dialect};
 use super::domain::{Provider, Thread, ThreadRow};
 use super::error::MachineError;
 use super::http::HttpClient;
@@ -19,11 +19,11 @@ use super::parts::Parts;
 use super::socket::SessionHandle;
 use crate::protocol::{EnvironmentId, ProviderInstanceId, ThreadId, Untrusted};
 
-/// How long the providers and their models are kept.
+/// How long the providers and their models are kept, though T3 tells what changes: not everything is told by every server.
 const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
 
-/// What came of asking for the providers.
-type Asked = Result<Arc<Vec<Provider>>, MachineError>;
+/// What T3 said of its providers, and when it was heard or asked for.
+type Heard = (Instant, Arc<Vec<Provider>>);
 
 /// A connection that stands.
 #[derive(Debug)]
@@ -37,7 +37,9 @@ pub(super) struct Link {
     bounded: AtomicBool,
     /// What the reads of each thread showed.
     parts: StdMutex<HashMap<ThreadId, Parts>>,
-    providers: Mutex<Option<(Instant, Asked)>>,
+    providers: StdMutex<Option<Heard>>,
+    /// Held by who asks for them; when and why the last one was not answered.
+    asking: Mutex<Option<(Instant, MachineError)>>,
 }
 
 impl Link {
@@ -54,7 +56,8 @@ impl Link {
             http,
             bounded: AtomicBool::new(true),
             parts: StdMutex::default(),
-            providers: Mutex::default(),
+            providers: StdMutex::default(),
+            asking: Mutex::default(),
         }
     }
 
@@ -116,18 +119,46 @@ impl Link {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The providers and their models, at most a minute old.
+    /// The providers and their models: as T3 last told them, at most a minute old.
     pub(super) async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         let wanted = Instant::now();
-        let mut kept = self.providers.lock().await;
-        match &*kept {
-            Some((at, Ok(providers))) if at.elapsed() < PROVIDERS_KEPT => Ok(providers.clone()),
-            // Who waited for this answer does not wait for another one: a silent machine would be asked by one call after the other.
-            Some((at, Err(error))) if *at >= wanted => Err(error.clone()),
-            Some(_) | None => {
-                let asked = self.ask_providers().await;
-                *kept = Some((Instant::now(), asked.clone()));
-                asked
+        if let Some(providers) = self.heard_providers() {
+            return Ok(providers);
+        }
+        let mut failed = self.asking.lock().await;
+        if let Some(providers) = self.heard_providers() {
+            return Ok(providers);
+        }
+        // Who waited for this answer does not wait for another one: a silent machine would be asked by one call after the other.
+        if let Some((at, error)) = &*failed
+            && *at >= wanted
+        {
+            return Err(error.clone());
+        }
+        let asked = self.providers_anew().await;
+        *failed = asked.as_ref().err().map(|error| (Instant::now(), error.clone()));
+        asked
+    }
+
+    fn heard_providers(&self) -> Option<Arc<Vec<Provider>>> {
+        let heard = self.heard();
+        let (at, providers) = heard.as_ref()?;
+        (at.elapsed() < PROVIDERS_KEPT).then(|| Arc::clone(providers))
+    }
+
+    fn heard(&self) -> std::sync::MutexGuard<'_, Option<Heard>> {
+        self.providers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// T3 told something of its config; an item that cannot be read may have told anything.
+    pub(super) fn handle_config_item(&self, item: Result<ConfigItem, MachineError>) {
+        match item {
+            Ok(ConfigItem::Providers(providers)) => *self.heard() = Some((Instant::now(), Arc::new(providers))),
+            Ok(ConfigItem::Settings) => *self.heard() = None,
+            Ok(ConfigItem::Other) => {}
+            Err(error) => {
+                *self.heard() = None;
+                tracing::debug!(error = %Untrusted(&error.to_string()), "what T3 told of its config cannot be read");
             }
         }
     }
@@ -145,8 +176,13 @@ impl Link {
 
     /// The providers and their models as they are now.
     pub(super) async fn providers_anew(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
+        let asked = Instant::now();
         let fresh = self.ask_providers().await?;
-        *self.providers.lock().await = Some((Instant::now(), Ok(fresh.clone())));
+        let mut heard = self.heard();
+        // What the stream told meanwhile is newer.
+        if heard.as_ref().is_none_or(|(at, _)| *at < asked) {
+            *heard = Some((asked, Arc::clone(&fresh)));
+        }
         Ok(fresh)
     }
 

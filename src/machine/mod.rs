@@ -15,6 +15,7 @@ pub mod http;
 mod link;
 pub mod mirror;
 mod parts;
+mod queries;
 mod reads;
 #[cfg(test)]
 #[path = "../../tests/recordings/mod.rs"]
@@ -100,6 +101,8 @@ pub struct Machine {
 #[derive(Debug)]
 struct Core {
     settings: MachineSettings,
+    /// The server is to have a scratch project.
+    scratch: bool,
     state: State,
     /// The connection, while one stands.
     link: watch::Sender<Option<Arc<Link>>>,
@@ -118,10 +121,17 @@ impl fmt::Debug for Machine {
 impl Machine {
     /// Starts to connect, and stays connected until `stop` is cancelled. Returns at once. Must be called within a tokio runtime.
     pub fn start(settings: MachineSettings, stop: CancellationToken) -> Arc<Self> {
+        Self::start_with_scratch(settings, false, stop)
+    }
+
+    /// The same; with `scratch` the server is asked for its scratch project before anything of its shell is shown, so that nobody takes
+    /// that project for one that is hidden.
+    pub fn start_with_scratch(settings: MachineSettings, scratch: bool, stop: CancellationToken) -> Arc<Self> {
         let runtime = tokio::runtime::Handle::current();
         let span = tracing::info_span!("machine", machine = %settings.name);
         let core = Arc::new(Core {
             settings,
+            scratch,
             state: State::new(runtime.clone()),
             link: watch::Sender::new(None),
             reads: Arc::default(),
@@ -247,7 +257,7 @@ impl Machine {
             .unwrap_or(Err(MachineError::Timeout(reads::READ_TIMEOUT)))
     }
 
-    /// The providers and their models (`server.getConfig`), cached for a minute.
+    /// The providers and their models (`server.getConfig`): as T3 last told them, at most a minute old.
     pub async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         self.core.link()?.providers().await
     }

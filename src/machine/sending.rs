@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::dialect::{Call, Dialect};
-use super::domain::{Answer, InteractionMode, Launch, Launched, Respond, RuntimeMode, SendMessage};
+use super::domain::{
+    Answer, InteractionMode, Launch, Launched, NewProject, Project, Respond, RuntimeMode, SendMessage,
+};
 use super::error::MachineError;
 use super::link::Link;
 use super::session::CallError;
@@ -135,6 +137,26 @@ impl Machine {
             .await
     }
 
+    /// Puts a queued run's message into the run at work; the queued run ends.
+    pub async fn promote_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        queued: &RunId,
+        target: &RunId,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| {
+            dialect.promote_queued(command, thread, queued, target)
+        })
+        .await
+    }
+
+    /// Lets a queue that T3 holds move on.
+    pub async fn resume_queue(&self, command: &CommandId, thread: &ThreadId) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.resume_queue(command, thread))
+            .await
+    }
+
     /// Changes what the thread's agent may do; only while it is idle: some providers lose the run over it.
     pub async fn set_runtime_mode(
         &self,
@@ -155,6 +177,25 @@ impl Machine {
     ) -> Result<u64, MachineError> {
         self.record(thread, |dialect| dialect.set_interaction_mode(command, thread, mode))
             .await
+    }
+
+    /// Puts the thread into the archive, or takes it out. T3 does so whatever the thread does: some providers lose the run over it.
+    pub async fn set_archived(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        archived: bool,
+    ) -> Result<u64, MachineError> {
+        self.record(thread, |dialect| dialect.set_archived(command, thread, archived))
+            .await
+    }
+
+    /// Makes a project of a folder that is there.
+    pub async fn create_project(&self, project: &NewProject) -> Result<Project, MachineError> {
+        let dialect = self.core.link()?.dialect.clone();
+        let sent = self.core.send(|dialect| dialect.create_project(project)).await;
+        let answer = sent.map_err(Failed::into_error)?;
+        dialect.read_project(&answer).map_err(|error| unread(&error))
     }
 
     /// Sends a command about a thread, and remembers at which sequence T3 recorded it.

@@ -13,7 +13,7 @@ use super::MachineStatus;
 use super::mirror::{ArchiveItem, Effect, Mirror, ShellItem};
 use super::reads::Seen;
 use super::watchers::Watchers;
-use crate::protocol::{ThreadId, Untrusted};
+use crate::protocol::{ProjectId, ThreadId, Untrusted};
 
 /// How many unknown words are remembered.
 const UNKNOWN_WORDS: usize = 64;
@@ -27,6 +27,8 @@ pub(super) struct State {
     status: RwLock<MachineStatus>,
     /// The highest sequence that we wrote to a thread, until the mirror shows it.
     written: Mutex<HashMap<ThreadId, u64>>,
+    /// The project for what belongs to none, once the server named it.
+    scratch: Mutex<Option<ProjectId>>,
     watchers: Arc<Watchers>,
 }
 
@@ -46,6 +48,7 @@ impl State {
             mirror: RwLock::default(),
             status: RwLock::new(MachineStatus::default()),
             written: Mutex::default(),
+            scratch: Mutex::default(),
             watchers: Arc::new(Watchers::new(runtime)),
         }
     }
@@ -60,6 +63,10 @@ impl State {
 
     pub(super) fn is_online(&self) -> bool {
         self.status.read().unwrap_or_else(PoisonError::into_inner).online
+    }
+
+    pub(super) fn scratch(&self) -> Option<ProjectId> {
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn watchers(&self) -> &Arc<Watchers> {
@@ -126,12 +133,22 @@ impl State {
 
     /// The environment behind the address is another one than before. True if something was known of the one before.
     pub(super) fn handle_new_environment(&self) -> bool {
+        self.set_scratch(None);
         let (effects, applied) = {
             let mut mirror = self.mirror_mut();
             mirror.handle_new_environment();
             (drain(&mut mirror), mirror.applied())
         };
         self.publish(&effects, applied)
+    }
+
+    /// The server named its scratch project.
+    pub(super) fn handle_scratch(&self, project: ProjectId) {
+        self.set_scratch(Some(project));
+    }
+
+    fn set_scratch(&self, project: Option<ProjectId>) {
+        *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = project;
     }
 
     /// The connection is up or gone, or what is known of the machine changed.

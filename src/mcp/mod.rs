@@ -29,5 +29,5 @@ pub use log::WithoutHangUps;
 pub use owner::{About, Owner, TELLS_HEADER, Unanswered};
 pub use progress::Progress;
 pub use server::Server;
-pub use stdio::{StdioError, serve_stdio};
+pub use stdio::{StdioError, serve_pipes, serve_stdio};
 pub use tool::{Again, Call, Effect, Tool};

@@ -1,4 +1,4 @@
-//! MCP over the process's own pipes, for a client that starts the gateway itself.
+//! MCP over pipes: the process's own, for a client that starts the gateway itself, or those of a client in this process.
 //!
 //! The end of stdin and a signal to stop are one: reading ends, open waits are answered, and rmcp gives the other calls five seconds to get
 //! their answers out.
@@ -25,10 +25,11 @@ pub struct StdioError(String);
 /// The caller should leave the process afterwards, since a read of stdin may still block where it is no pipe.
 pub async fn serve_stdio(server: Server, stop: CancellationToken) -> Result<(), StdioError> {
     let (reader, writer) = rmcp::transport::stdio_pipes();
-    serve(server, reader, writer, stop).await
+    serve_pipes(server, reader, writer, stop).await
 }
 
-async fn serve(
+/// The same on other pipes.
+pub async fn serve_pipes(
     server: Server,
     reader: impl AsyncRead + Send + Unpin + 'static,
     writer: impl tokio::io::AsyncWrite + Send + Unpin + 'static,

@@ -15,10 +15,15 @@
 #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 
 mod archived;
+mod queries;
 
 pub use archived::{
     ArchivedShellStreamItem, ArchivedShellStreamItemSnapshot, ArchivedShellStreamItemThreadRemoved,
     ArchivedShellStreamItemThreadUpdated,
+};
+pub use queries::{
+    EnsureScratchResult, FullThreadDiffInput, SearchThreadsInput, SearchThreadsMatch, SearchThreadsResult,
+    TurnDiffInput, TurnDiffResult,
 };
 
 include!(concat!(env!("OUT_DIR"), "/protocol_v2.rs"));

@@ -11,11 +11,17 @@ use crate::protocol::rpc::{Cause, Exit};
 use crate::protocol::v2::{DispatchCommandResult, sent};
 
 use super::auth::{OPERATE, READ, Session};
-use super::describe;
 use super::host::Host;
 use super::model::ProjectError;
-use super::streams::{Ask, ShellStream, Stream, ThreadStream};
+use super::streams::{Ask, ConfigStream, ShellStream, Stream, ThreadStream};
 use super::validate::{Shape, check};
+
+/// What servers before the version gate do not have.
+const SCRATCH: &str = "projects.ensureScratch";
+
+/// What a search takes, and how much it tells at most.
+const SEARCH_CHARS: std::ops::RangeInclusive<usize> = 2..=200;
+const SEARCH_LIMIT: usize = 50;
 
 /// What a call comes to.
 #[derive(Debug)]
@@ -40,8 +46,11 @@ enum Procedure {
     ArchivedSnapshot,
     Search,
     TurnDiff,
+    ThreadDiff,
+    Scratch,
     Projects,
     Config,
+    ConfigStream,
     Probe,
     Terminal,
 }
@@ -103,12 +112,25 @@ const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
         Some(READ),
     ),
     (
+        "orchestration.getFullThreadDiff",
+        Procedure::ThreadDiff,
+        Shape::Texts(&["threadId"]),
+        Some(READ),
+    ),
+    (SCRATCH, Procedure::Scratch, Shape::Texts(&[]), Some(OPERATE)),
+    (
         "projects.mutate",
         Procedure::Projects,
         Shape::Tagged("ProjectMutation"),
         Some(OPERATE),
     ),
     ("server.getConfig", Procedure::Config, Shape::Texts(&[]), None),
+    (
+        "subscribeServerConfig",
+        Procedure::ConfigStream,
+        Shape::Texts(&[]),
+        Some(READ),
+    ),
     ("server.probe", Procedure::Probe, Shape::Texts(&[]), None),
     (
         "terminal.open",
@@ -143,7 +165,10 @@ fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
 
 /// Calls a procedure. The payload is judged before the scope.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
-    let Some((_, procedure, shape, scope)) = PROCEDURES.iter().find(|(name, ..)| *name == tag) else {
+    let known = PROCEDURES
+        .iter()
+        .find(|(name, ..)| *name == tag && host.has(name) && (host.gate || *name != SCRATCH));
+    let Some((_, procedure, shape, scope)) = known else {
         return Outcome::Done(die(&format!("Unknown request tag: {tag}")));
     };
     if let Err(words) = check(*shape, payload, host.gate) {
@@ -185,17 +210,35 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
         }
         Procedure::Projection => Outcome::Done(projection(host, text("threadId"))),
         Procedure::ArchivedSnapshot => Outcome::Done(success(&host.read().model.archived_shell())),
-        Procedure::Search => Outcome::Done(success(&host.read().model.search(text("query")))),
-        // Only its failure was ever seen, and there are no diffs here.
-        Procedure::TurnDiff => Outcome::Done(fail(&json!({
-            "_tag": "OrchestrationV2GetTurnDiffError",
-            "message": "Failed to load the turn diff.",
-        }))),
+        Procedure::Search => {
+            let query = text("query");
+            if !SEARCH_CHARS.contains(&query.trim().chars().count()) {
+                return Err(format!(
+                    "Expected a value with a length between 2 and 200\n  at [\"query\"]"
+                ));
+            }
+            let limit = payload.get("limit").and_then(Value::as_u64);
+            let limit = limit
+                .and_then(|limit| usize::try_from(limit).ok())
+                .unwrap_or(SEARCH_LIMIT);
+            Outcome::Done(success(&host.read().model.search(query, limit.min(SEARCH_LIMIT))))
+        }
+        Procedure::TurnDiff | Procedure::ThreadDiff => {
+            let number = |field: &str| payload.get(field).and_then(Value::as_u64);
+            let to = number("toTurnCount").ok_or("Missing key\n  at [\"toTurnCount\"]")?;
+            let from = match procedure {
+                Procedure::TurnDiff => number("fromTurnCount").ok_or("Missing key\n  at [\"fromTurnCount\"]")?,
+                _ => 0,
+            };
+            Outcome::Done(diff(host, text("threadId"), from, to))
+        }
+        Procedure::Scratch => Outcome::Done(scratch(host)),
         Procedure::Projects => {
             let _: sent::ProjectMutation = read(payload)?;
             Outcome::Done(mutate(host, payload))
         }
         Procedure::Config => Outcome::Done(config(host)),
+        Procedure::ConfigStream => Outcome::Stream(Stream::Config(ConfigStream::open(host))),
         Procedure::Probe => Outcome::Done(success(&json!({}))),
         Procedure::Terminal => Outcome::Done(die("Terminals are not simulated.")),
     })
@@ -263,6 +306,33 @@ fn projection(host: &Host, thread: &str) -> Exit {
     }
 }
 
+fn diff(host: &Host, thread: &str, from: u64, to: u64) -> Exit {
+    let state = host.read();
+    let found = state.model.find(thread).and_then(|ix| state.model.diff(ix, from, to));
+    match found {
+        Some(diff) => success(&json!({
+            "threadId": thread,
+            "fromTurnCount": from,
+            "toTurnCount": to,
+            "diff": diff,
+        })),
+        None => fail(&json!({
+            "_tag": "OrchestrationV2GetTurnDiffError",
+            "message": "Failed to load the turn diff.",
+        })),
+    }
+}
+
+fn scratch(host: &Host) -> Exit {
+    match host.change(|state, now| state.model.handle_scratch(now)) {
+        Ok(project) => success(&json!({ "projectId": project })),
+        Err(error) => fail(&json!({
+            "_tag": "ProjectMutationError",
+            "message": project_words(error, &Value::Null),
+        })),
+    }
+}
+
 fn mutate(host: &Host, mutation: &Value) -> Exit {
     match host.change(|state, now| state.model.handle_project(now, mutation, true)) {
         Ok(project) => success(&project),
@@ -284,7 +354,5 @@ fn project_words(error: ProjectError, mutation: &Value) -> String {
 }
 
 fn config(host: &Host) -> Exit {
-    let state = host.read();
-    let cwd = state.model.roots().into_iter().next().unwrap_or_default();
-    success(&describe::config(state.model.options(), &host.label, &cwd, Host::now()))
+    success(&host.config())
 }

@@ -54,7 +54,7 @@ pub(crate) fn config(options: &ModelOptions, label: &str, cwd: &str, now: Stamp)
         "keybindingsConfigPath": format!("{home}/userdata/keybindings.json"),
         "keybindings": [],
         "issues": [],
-        "providers": options.providers.iter().map(|it| provider(it, home, now)).collect::<Vec<_>>(),
+        "providers": providers(options, now),
         "availableEditors": [],
         "observability": {
             "logsDirectoryPath": format!("{home}/userdata/logs"),
@@ -85,6 +85,12 @@ pub(crate) fn config(options: &ModelOptions, label: &str, cwd: &str, now: Stamp)
         "threadResumeCompletionMarker": true,
         "threadSnapshotPagination": true,
     })
+}
+
+/// All provider instances.
+pub(crate) fn providers(options: &ModelOptions, now: Stamp) -> Vec<Value> {
+    let providers = options.providers.iter();
+    providers.map(|it| provider(it, &options.home, now)).collect()
 }
 
 fn provider(provider: &Provider, home: &str, now: Stamp) -> Value {
@@ -118,6 +124,9 @@ fn provider(provider: &Provider, home: &str, now: Stamp) -> Value {
     }
     if !provider.enabled {
         shown["message"] = Value::from(format!("{} is disabled in T3 Code settings.", provider.name));
+    }
+    for (field, value) in provider.shown.as_object().into_iter().flatten() {
+        shown[field] = value.clone();
     }
     shown
 }

@@ -1,7 +1,7 @@
 //! What can go wrong with a machine, on demand: for tests of everything that talks to one.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -46,9 +46,23 @@ impl Faults {
         self.host.switches.lose_answers.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Applies commands and launches and keeps their answers back; or sends those that were kept.
+    pub fn hold_answers(&self, on: bool) {
+        self.host.switches.hold_answers.send_replace(on);
+    }
+
     /// Answers bounded reads with 404 and a page, as a server with the version gate may that has its app and not that route.
     pub fn lack_bounded_reads(&self) {
         self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);
+    }
+
+    /// Knows a procedure no more, as a server that is older than it.
+    pub fn lack_procedure(&self, tag: &str) {
+        let absent = &self.host.switches.absent;
+        absent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(tag.to_owned());
     }
 
     /// Gives the machine another database: a new environment id, the same projects, no threads.
@@ -111,5 +125,17 @@ impl Faults {
     pub fn set_provider_enabled(&self, instance: &str, enabled: bool) {
         self.host
             .change(|state, _| state.model.set_provider_enabled(instance, enabled));
+        self.tell_config();
+    }
+
+    /// Shows these fields of a provider instance, whatever it would show: a login that ended, models that came, limits.
+    pub fn show_provider(&self, instance: &str, fields: Value) {
+        self.host.change(|state, _| state.model.show_provider(instance, fields));
+        self.tell_config();
+    }
+
+    /// Whoever listens is told that the configuration changed.
+    fn tell_config(&self) {
+        self.host.config.send_modify(|changes| *changes += 1);
     }
 }

@@ -1,6 +1,6 @@
 //! What the tasks of a simulated server share: the model behind its lock, credentials, the clock, and the faults that are on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Auth;
+use super::describe;
 use super::model::{Model, Stamp};
 
 /// How many raw items may wait for a slow stream.
@@ -41,6 +42,8 @@ pub struct ThreadReads {
 pub(crate) struct Switches {
     /// Nothing is answered while it is on; sockets stay open.
     pub hang: watch::Sender<bool>,
+    /// Commands are applied, and their answers wait until it is off.
+    pub hold_answers: watch::Sender<bool>,
     /// Every answer waits so many milliseconds.
     pub delay_ms: AtomicU64,
     /// The answers of so many next commands are lost.
@@ -49,6 +52,8 @@ pub(crate) struct Switches {
     pub lose_socket: AtomicBool,
     /// There are no bounded reads, as on a server that is older than they are.
     pub no_bounded_reads: AtomicBool,
+    /// Procedures that it does not have, as on a server that is older than they are.
+    pub absent: Mutex<HashSet<String>>,
 }
 
 /// A simulated server's shared part.
@@ -59,6 +64,8 @@ pub(crate) struct Host {
     head: watch::Sender<u64>,
     /// A timer may have come nearer.
     wake: Notify,
+    /// Counts the changes of the server's configuration.
+    pub config: watch::Sender<u64>,
     /// Items to push into every shell stream as they are.
     pub raw: broadcast::Sender<Value>,
     pub switches: Switches,
@@ -85,13 +92,16 @@ impl Host {
             }),
             head,
             wake: Notify::new(),
+            config: watch::Sender::new(0),
             raw: broadcast::Sender::new(RAW_BACKLOG),
             switches: Switches {
                 hang: watch::Sender::new(false),
+                hold_answers: watch::Sender::new(false),
                 delay_ms: AtomicU64::new(0),
                 lose_answers: AtomicU64::new(0),
                 lose_socket: AtomicBool::new(false),
                 no_bounded_reads: AtomicBool::new(false),
+                absent: Mutex::default(),
             },
             sockets: Mutex::new(CancellationToken::new()),
             fibers: AtomicU64::new(1000),
@@ -124,6 +134,18 @@ impl Host {
         result
     }
 
+    /// The whole configuration, as it is told.
+    pub(crate) fn config(&self) -> Value {
+        let state = self.read();
+        let cwd = state.model.roots().into_iter().next().unwrap_or_default();
+        describe::config(state.model.options(), &self.label, &cwd, Self::now())
+    }
+
+    /// All provider instances, as they are told.
+    pub(crate) fn providers(&self) -> Vec<Value> {
+        describe::providers(self.read().model.options(), Self::now())
+    }
+
     pub(crate) fn watch_head(&self) -> watch::Receiver<u64> {
         self.head.subscribe()
     }
@@ -149,6 +171,12 @@ impl Host {
             self.head
                 .send_if_modified(|known| std::mem::replace(known, head) != head);
         }
+    }
+
+    /// Whether it has the procedure.
+    pub(crate) fn has(&self, tag: &str) -> bool {
+        let absent = &self.switches.absent;
+        !absent.lock().unwrap_or_else(PoisonError::into_inner).contains(tag)
     }
 
     /// The token that ends a socket opened now.

@@ -187,6 +187,28 @@ impl Simulator {
         self.resume().await
     }
 
+    /// Makes a project, with its folder.
+    pub fn add_project(&self, id: &str, title: &str, path: &str) {
+        let create = json!({
+            "type": "project.create",
+            "commandId": format!("simulator:{id}"),
+            "projectId": id,
+            "title": title,
+            "workspaceRoot": path,
+            "createWorkspaceRootIfMissing": true,
+            "defaultModelSelection": {"instanceId": "grok", "model": "grok-build"},
+        });
+        let _ = self
+            .host
+            .change(|state, now| state.model.handle_project(now, &create, true));
+    }
+
+    /// Applies a command as if a client had sent it; T3's words where it is refused.
+    pub fn command(&self, command: &Value) -> Result<u64, String> {
+        let done = self.host.change(|state, now| state.model.handle_command(now, command));
+        done.map_err(|refusal| refusal.to_json()["message"].to_string())
+    }
+
     /// Makes so many idle threads at once, in the smoke project, and tells their ids.
     pub fn seed_threads(&self, count: usize) -> Vec<String> {
         self.host.change(|state, now| {

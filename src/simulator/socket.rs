@@ -227,6 +227,14 @@ impl Reader {
         match call(&self.host, &self.session, tag, payload) {
             Outcome::Done(exit) => self.send(ServerFrame::Exit { request_id, exit }),
             Outcome::Command(exit) => match self.host.loses_answer() {
+                None if *self.host.switches.hold_answers.borrow() => {
+                    let (host, out) = (self.host.clone(), self.out.clone());
+                    tokio::spawn(async move {
+                        // It cannot fail: the sender lives in the host.
+                        let _ = host.switches.hold_answers.subscribe().wait_for(|on| !on).await;
+                        let _ = out.send(Out::Frame(ServerFrame::Exit { request_id, exit }));
+                    });
+                }
                 None => self.send(ServerFrame::Exit { request_id, exit }),
                 Some(true) => return Some(End::Gone),
                 Some(false) => {}

@@ -92,6 +92,7 @@ impl From<&sent::SubscribeThreadInput> for Ask {
 pub(crate) enum Stream {
     Shell(ShellStream),
     Thread(ThreadStream),
+    Config(ConfigStream),
 }
 
 impl Stream {
@@ -100,6 +101,7 @@ impl Stream {
         match self {
             Self::Shell(shell) => shell.next().await,
             Self::Thread(thread) => thread.next().await,
+            Self::Config(config) => config.next().await,
         }
     }
 }
@@ -237,6 +239,36 @@ fn replay(model: &Model, after: u64, ready: &mut VecDeque<Chunk>) {
             ready.push_back(items);
         }
         from = to;
+    }
+}
+
+/// The server's configuration: the whole at first, then the providers whenever they change.
+#[derive(Debug)]
+pub(crate) struct ConfigStream {
+    host: Arc<Host>,
+    changes: watch::Receiver<u64>,
+    begun: bool,
+}
+
+impl ConfigStream {
+    pub(crate) fn open(host: &Arc<Host>) -> Self {
+        Self {
+            host: host.clone(),
+            changes: host.config.subscribe(),
+            begun: false,
+        }
+    }
+
+    async fn next(&mut self) -> Chunk {
+        let item = if std::mem::replace(&mut self.begun, true) {
+            // It cannot fail: the sender lives in the host.
+            let _ = self.changes.changed().await;
+            json!({"version": 1, "type": "providerStatuses", "payload": {"providers": self.host.providers()}})
+        } else {
+            self.changes.mark_unchanged();
+            json!({"version": 1, "type": "snapshot", "config": self.host.config()})
+        };
+        raw(&item).into_iter().collect()
     }
 }
 

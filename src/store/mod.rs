@@ -5,6 +5,7 @@
 //! means. Times are kept to the microsecond.
 
 mod batch;
+mod batches;
 mod columns;
 mod deliveries;
 mod error;

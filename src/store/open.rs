@@ -23,6 +23,7 @@ use crate::store::error::{Fault, StoreError};
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "ledger", include_str!("migrations/0001_ledger.sql")),
     (2, "taken over", include_str!("migrations/0002_taken_over.sql")),
+    (3, "batches", include_str!("migrations/0003_batches.sql")),
 ];
 
 /// "T3CM" in a file's header: it is a ledger.
@@ -31,8 +32,8 @@ const APPLICATION: i64 = 1_412_645_709;
 /// How long another connection's write is waited for.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// How many readers there are at most.
-const READERS: u32 = 4;
+/// How many readers there are at most. Each is a thread with a page cache of its own, and reads take milliseconds.
+const READERS: u32 = 2;
 
 /// Rows that a reader's thread prepares ahead: a start reads a hundred thousand.
 const ROWS_AHEAD: usize = 4_096;
@@ -58,6 +59,7 @@ const ESSENTIAL_CHECKS: &[&str] = &[
     "PRAGMA quick_check('deliveries')",
     "PRAGMA quick_check('sessions')",
     "PRAGMA quick_check('taken_over')",
+    "PRAGMA quick_check('batches')",
 ];
 
 /// An opened file.

@@ -323,7 +323,7 @@ async fn a_held_queue_is_named_and_ends_a_wait() {
         .dispatch(more(&first.thread_id, "say x", WhenBusy::Reject))
         .await
         .unwrap_err();
-    assert!(error.code == ErrorCode::ThreadBusy && error.hint.unwrap().contains("emptied in T3"));
+    assert!(error.code == ErrorCode::ThreadBusy && error.hint.unwrap().contains("t3_queue"));
 }
 
 #[tokio::test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use t3code_mcp::gateway::{
-    ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, ProjectsArgs, Tick, Until, WaitArgs, WhenBusy,
+    ANSWER_CHARS, DispatchArgs, ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, ProjectsArgs, Tick, Until,
+    WaitArgs, WhenBusy,
 };
 
 use crate::support::*;
@@ -362,4 +363,72 @@ async fn a_message_may_be_as_long_as_it_likes_and_the_answer_stays_within_its_si
     let written = serde_json::to_string(&waited).unwrap();
     assert!(written.chars().count() <= 24_000, "{}", written.chars().count());
     assert!(waited.thread.unwrap().truncated.unwrap().final_message_chars.unwrap() > 200_000);
+}
+
+#[tokio::test]
+async fn a_wait_over_several_machines_is_partial_while_one_is_away_and_finds_its_thread_when_it_is_back() {
+    let (near, far) = (simulator().await, simulator().await);
+    let machines = || {
+        vec![
+            (settings("near", &near.url()), rules(&["*"])),
+            (settings("far", &far.url()), rules(&["*"])),
+        ]
+    };
+    let first = house_of(machines(), GatewaySettings::default());
+    let start = async |machine: &str, text: &str| {
+        let args = DispatchArgs {
+            machine: Some(machine.to_owned()),
+            ..prompt(text)
+        };
+        first.dispatch(args).await.unwrap().thread_id
+    };
+    let (here, there) = (start("near", "say here").await, start("far", "sleep 3").await);
+    first.until(&there, |view| view.state == "running").await;
+    far.stop().await;
+    // It was away from the beginning: nobody knows yet whose the thread is.
+    let house = house_of(machines(), GatewaySettings::default());
+    let both = |until| WaitArgs {
+        thread_ids: Some(vec![there.clone(), here.clone()]),
+        timeout: Some(25),
+        until: Some(until),
+        ..WaitArgs::default()
+    };
+    let any = house.wait(both(Until::Any)).await.unwrap();
+    assert_eq!((any.done, any.still_running), (Some(vec![here.clone()]), true));
+    let threads = any.threads.unwrap();
+    assert_eq!(
+        (
+            threads[0].error.as_ref().unwrap().class.as_str(),
+            threads[1].state.as_str()
+        ),
+        ("machine_unreachable", "completed")
+    );
+    let (all, ()) = tokio::join!(house.wait(both(Until::All)), async {
+        far.resume().await.unwrap();
+    });
+    let all = all.unwrap();
+    assert_eq!(
+        (all.done, all.still_running),
+        (Some(vec![there.clone(), here.clone()]), false)
+    );
+    assert_eq!(all.threads.unwrap()[0].machine, "far");
+}
+
+#[tokio::test]
+async fn fifty_threads_are_waited_for_together_and_fit_into_one_answer() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let mut ids = Vec::new();
+    for _ in 0..50 {
+        ids.push(house.start("sleep 1").await.thread_id);
+    }
+    let all = WaitArgs {
+        thread_ids: Some(ids.clone()),
+        timeout: Some(25),
+        until: Some(Until::All),
+        ..WaitArgs::default()
+    };
+    let waited = house.wait(all).await.unwrap();
+    assert!(serde_json::to_string(&waited).unwrap().len() <= ANSWER_CHARS);
+    assert_eq!((waited.done, waited.still_running), (Some(ids), false));
 }

@@ -10,7 +10,7 @@ use reqwest::{RequestBuilder, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use t3code_mcp::fleet::{Fleet, Patterns, Rules};
+use t3code_mcp::fleet::{Fleet, Limits, Patterns, Rules};
 use t3code_mcp::gateway::{ANSWER_CHARS, Delivered, Delivery, ErrorCode, Gateway, GatewaySettings, Tick, ToolError};
 use t3code_mcp::http::{self, Access, HttpSettings, endpoint};
 use t3code_mcp::machine::MachineSettings;
@@ -149,20 +149,34 @@ pub async fn simulator() -> Simulator {
 
 /// An endpoint over one simulated machine, `mac`, all of whose projects are allowed.
 pub async fn start_over(simulator: &Simulator, settings: HttpSettings) -> Running {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let machine = MachineSettings {
-        name: "mac".to_owned(),
+    start_of(vec![machine("mac", simulator, rules(&["*"]))], settings).await
+}
+
+/// The rules of a machine that allows what matches.
+pub fn rules(patterns: &[&str]) -> Rules {
+    Rules {
+        projects: Patterns::new(patterns.iter().copied()).unwrap(),
+        ..Rules::default()
+    }
+}
+
+/// A simulated machine as the gateway knows it.
+pub fn machine(name: &str, simulator: &Simulator, rules: Rules) -> (MachineSettings, Rules) {
+    let settings = MachineSettings {
+        name: name.to_owned(),
         url: simulator.url().parse().unwrap(),
         token: Some("any".to_owned().into()),
         ca_file: None,
         frame_limit: 64 << 20,
     };
-    let rules = Rules {
-        projects: Patterns::new(["*"]).unwrap(),
-        ..Rules::default()
-    };
+    (settings, rules)
+}
+
+/// An endpoint over these machines.
+pub async fn start_of(members: Vec<(MachineSettings, Rules)>, settings: HttpSettings) -> Running {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (stop, machines) = (CancellationToken::new(), CancellationToken::new());
-    let fleet = Fleet::start(vec![(machine, rules)], &machines);
+    let fleet = Fleet::start(members, &machines);
     let gateway = Gateway::new(fleet, GatewaySettings::default(), None, stop.clone());
     serve(Server::new(gateway), settings, stop, machines).await
 }
@@ -202,6 +216,18 @@ pub fn settings() -> HttpSettings {
             ..SessionSettings::default()
         },
         ..HttpSettings::new(Access::Bearers(vec![bearer(ALICE, "alice"), bearer(BOB, "bob")]))
+    }
+}
+
+/// The same where Alice has limits.
+pub fn limited(limits: Limits) -> HttpSettings {
+    let client = Client {
+        name: "alice".into(),
+        limits,
+    };
+    HttpSettings {
+        access: Access::Bearers(vec![(ALICE.to_owned().into(), Arc::new(client))]),
+        ..settings()
     }
 }
 
@@ -269,6 +295,18 @@ impl Running {
             request = request.header("mcp-name", name);
         }
         request.json(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    }
+
+    /// The answer of a call that goes well.
+    pub async fn answer(&self, tool: &str, arguments: Value) -> Value {
+        let result = result(self.modern_call(tool, &arguments)).await;
+        assert_ne!(result["isError"], true, "{result}");
+        result["structuredContent"].clone()
+    }
+
+    /// The error of a call that does not.
+    pub async fn error(&self, tool: &str, arguments: Value) -> Value {
+        failure(&result(self.modern_call(tool, &arguments)).await)
     }
 
     pub fn modern_call(&self, tool: &str, arguments: &Value) -> RequestBuilder {

@@ -8,12 +8,13 @@ use std::fmt;
 use serde_json::value::RawValue;
 
 use super::domain::{
-    InteractionMode, Launch, Launched, Provider, Respond, RuntimeMode, SendMessage, Thread, ThreadRow,
+    InteractionMode, Launch, Launched, NewProject, Project, Provider, Respond, RuntimeMode, SearchMatch, SendMessage,
+    Thread, ThreadRow, Turns,
 };
 use super::error::MachineError;
 use super::mirror::{ArchiveItem, ShellItem};
 use super::session::Subscription;
-use crate::protocol::{CommandId, MessageId, RunId, ThreadId};
+use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 
 mod v2;
 
@@ -28,6 +29,17 @@ pub(super) struct Call {
     pub(super) payload: Box<RawValue>,
 }
 
+/// What the stream of a server's config says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ConfigItem {
+    /// The providers, all of them.
+    Providers(Vec<Provider>),
+    /// Settings were changed: providers may have been.
+    Settings,
+    /// Something that nobody here needs.
+    Other,
+}
+
 /// One protocol version. Reading is tolerant of what a newer T3 adds, and an error names the place; writing is exact.
 pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// The version.
@@ -37,6 +49,8 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn shell_subscription(&self) -> Subscription;
     /// The stream of archived threads; servers may not have it.
     fn archive_subscription(&self) -> Subscription;
+    /// The stream of the server's config; servers may not have it.
+    fn config_subscription(&self) -> Subscription;
     /// The call for the providers and their models.
     fn providers(&self) -> Result<Call, MachineError>;
 
@@ -48,10 +62,25 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn read_thread(&self, body: &[u8]) -> Result<Thread, MachineError>;
     /// The answer to [`Dialect::providers`].
     fn read_providers(&self, value: &RawValue) -> Result<Vec<Provider>, MachineError>;
+    /// An item of the stream of the server's config.
+    fn read_config_item(&self, value: &RawValue) -> Result<ConfigItem, MachineError>;
     /// The answer to [`Dialect::launch`].
     fn read_launched(&self, value: &RawValue, message: &MessageId) -> Result<Launched, MachineError>;
     /// The sequence that T3 recorded a command at.
     fn read_sequence(&self, value: &RawValue) -> Result<u64, MachineError>;
+
+    /// The search of T3's own over titles and messages; servers may not have it.
+    fn search(&self, query: &str) -> Result<Call, MachineError>;
+    /// Its answer.
+    fn read_search(&self, value: &RawValue) -> Result<Vec<SearchMatch>, MachineError>;
+    /// The diff of a thread's turns; servers may not have it.
+    fn diff(&self, thread: &ThreadId, turns: Turns) -> Result<Call, MachineError>;
+    /// Its answer.
+    fn read_diff(&self, value: &RawValue) -> Result<String, MachineError>;
+    /// The project for what belongs to none, made where it is not there; servers may not have it.
+    fn scratch(&self) -> Call;
+    /// Its answer.
+    fn read_scratch(&self, value: &RawValue) -> Result<ProjectId, MachineError>;
 
     /// The words of a row that this version does not know, each with what it is a word for.
     fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String>;
@@ -76,6 +105,22 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     ) -> Result<Call, MachineError>;
     /// A run taken out of the queue.
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError>;
+    /// A queued run's message into the run at work.
+    fn promote_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        queued: &RunId,
+        target: &RunId,
+    ) -> Result<Call, MachineError>;
+    /// A queue that is held moves on.
+    fn resume_queue(&self, command: &CommandId, thread: &ThreadId) -> Result<Call, MachineError>;
+    /// A thread into the archive, or out of it.
+    fn set_archived(&self, command: &CommandId, thread: &ThreadId, archived: bool) -> Result<Call, MachineError>;
+    /// A new project.
+    fn create_project(&self, project: &NewProject) -> Result<Call, MachineError>;
+    /// The answer to [`Dialect::create_project`].
+    fn read_project(&self, value: &RawValue) -> Result<Project, MachineError>;
     /// Another runtime mode.
     fn set_runtime_mode(&self, command: &CommandId, thread: &ThreadId, mode: RuntimeMode)
     -> Result<Call, MachineError>;

@@ -115,3 +115,16 @@ pub enum Answer {
     /// A question is closed without an answer.
     Dismiss,
 }
+
+/// A project to make.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewProject {
+    /// The idempotency key.
+    pub command: CommandId,
+    /// The project's id, made by the gateway.
+    pub id: ProjectId,
+    /// What people call it.
+    pub title: String,
+    /// Its folder, which must be there.
+    pub path: String,
+}

@@ -9,12 +9,24 @@ use serde_json::value::RawValue;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     tag: String,
+    marker: bool,
 }
 
 impl Subscription {
     /// A stream of the procedure `tag`.
     pub fn new(tag: impl Into<String>) -> Self {
-        Self { tag: tag.into() }
+        Self {
+            tag: tag.into(),
+            marker: true,
+        }
+    }
+
+    /// The same of one that knows no completion marker.
+    pub fn plain(tag: impl Into<String>) -> Self {
+        Self {
+            tag: tag.into(),
+            marker: false,
+        }
     }
 
     /// The procedure.
@@ -24,6 +36,9 @@ impl Subscription {
 
     /// What to send: the wish for the completion marker, and no `afterSequence` (T3 refuses `null`).
     pub fn payload(&self) -> Box<RawValue> {
+        if !self.marker {
+            return empty_object();
+        }
         RawValue::from_string(r#"{"requestCompletionMarker":true}"#.into()).unwrap_or_else(|_| empty_object())
     }
 }

@@ -76,19 +76,6 @@ pub(super) async fn read_json<T: DeserializeOwned>(response: http::Response<Inco
     serde_json::from_slice(&whole).map_err(|error| Unanswered::Refused(format!("{error}: {}", shown(&whole))))
 }
 
-/// A result's facts; of a failed call its words.
-pub(super) fn structured<T: DeserializeOwned>(result: CallToolResult) -> Result<T, Unanswered> {
-    if result.is_error != Some(true)
-        && let Some(facts) = result.structured_content
-    {
-        return serde_json::from_value(facts).map_err(|error| Unanswered::Refused(error.to_string()));
-    }
-    let text = result.content.first().and_then(|content| content.as_text());
-    Err(Unanswered::Refused(
-        text.map(|text| text.text.clone()).unwrap_or_default(),
-    ))
-}
-
 async fn whole(body: Incoming) -> Result<Bytes, Unanswered> {
     let whole = timeout(SILENCE, Limited::new(body, LARGEST).collect()).await;
     let whole = whole.map_err(|_| Unanswered::Silent)?;

@@ -22,7 +22,7 @@ use hyper_util::rt::TokioIo;
 use rmcp::model::{CallToolResult, JsonObject};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -160,28 +160,6 @@ impl Owner {
             .map_err(|error| Unanswered::Refused(error.to_string()))?;
         let (response, _connection) = self.send(request).await?;
         answer::read_json(response).await
-    }
-
-    /// Calls a tool on behalf of the person at the command line, and gives its structured answer, or its error in words.
-    pub async fn tool<T: DeserializeOwned>(
-        &self,
-        name: &str,
-        arguments: Value,
-        caller: &Caller,
-    ) -> Result<T, Unanswered> {
-        let arguments = match arguments {
-            Value::Object(arguments) => Some(arguments),
-            _ => None,
-        };
-        let call = Passed {
-            tool: name,
-            arguments: &arguments,
-            caller,
-            beats: false,
-            under_way: Duration::ZERO,
-        };
-        let (result, _read) = self.call(&call, |_| std::future::ready(())).await?;
-        answer::structured(result)
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<(http::Response<Incoming>, Unheard), Unanswered> {

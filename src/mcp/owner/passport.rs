@@ -29,6 +29,7 @@ pub(super) struct Grant {
     projects: Vec<String>,
     max_runtime_mode: Option<RuntimeMode>,
     runtime_mode: Option<RuntimeMode>,
+    scratch: bool,
 }
 
 impl Grant {
@@ -38,6 +39,7 @@ impl Grant {
             projects: machine.projects.clone(),
             max_runtime_mode: machine.max_runtime_mode,
             runtime_mode: machine.runtime_mode,
+            scratch: machine.scratch,
         }
     }
 
@@ -47,6 +49,7 @@ impl Grant {
         rules.projects.as_written() == self.projects
             && rules.max_runtime_mode == self.max_runtime_mode
             && rules.runtime_mode == self.runtime_mode
+            && rules.scratch == self.scratch
     }
 }
 
@@ -100,6 +103,7 @@ impl Passport {
                 projects: Patterns::new(grant.projects.iter().cloned())?,
                 max_runtime_mode: grant.max_runtime_mode,
                 runtime_mode: grant.runtime_mode,
+                scratch: grant.scratch,
             };
             within.insert(name.clone(), grant);
         }
@@ -156,6 +160,7 @@ mod tests {
             projects: vec!["*".to_owned()],
             max_runtime_mode: None,
             runtime_mode: None,
+            scratch: false,
         };
         let grants = Arc::new(BTreeMap::from([("mac".to_owned(), elsewhere)]));
         let mut written = serde_json::to_value(Passport::of(&caller, &grants, Duration::MAX)).unwrap();

@@ -1,22 +1,36 @@
 //! The tools, one file each and each alike: arguments, a call into `gateway`, the answer in one line.
 
+mod add_project;
 mod answer;
+mod archive;
+mod diff;
 mod dispatch;
+mod dispatch_many;
 mod events;
 mod interrupt;
 mod machines;
+mod models;
 mod projects;
+mod queue;
 mod thread;
+mod threads;
 mod wait;
 mod watch;
 
+pub use add_project::AddProject;
 pub use answer::Answer;
+pub use archive::Archive;
+pub use diff::Diff;
 pub use dispatch::Dispatch;
+pub use dispatch_many::DispatchMany;
 pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
+pub use models::Models;
 pub use projects::Projects;
+pub use queue::Queue;
 pub use thread::Thread;
+pub use threads::Threads;
 pub use wait::Wait;
 pub use watch::Watch;
 
@@ -27,13 +41,20 @@ pub(super) fn all() -> Vec<Route> {
     vec![
         Route::of::<Machines>(),
         Route::of::<Projects>(),
+        Route::of::<Models>(),
+        Route::of::<Threads>(),
         Route::of::<Dispatch>(),
+        Route::of::<DispatchMany>(),
         Route::of::<Wait>(),
         Route::of::<Thread>(),
+        Route::of::<Diff>(),
         Route::of::<Answer>(),
         Route::of::<Interrupt>(),
+        Route::of::<Queue>(),
         Route::of::<Watch>(),
         Route::of::<Events>(),
+        Route::of::<Archive>(),
+        Route::of::<AddProject>(),
     ]
 }
 

@@ -33,7 +33,7 @@ impl Tool for Thread {
 pub(super) fn state(view: &ThreadView) -> String {
     let mut line = format!("{} on {}", view.state, view.machine);
     if view.held == Some(true) {
-        line.push_str(", its queue is held");
+        line.push_str(", its queue is held (t3_queue resumes it)");
     }
     if !view.background.is_empty() {
         line.push_str(", background work goes on");

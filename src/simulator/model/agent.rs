@@ -12,6 +12,9 @@ use super::stamp::Stamp;
 /// The longest text that `big` makes, in kilobytes: enough for several frames' worth, small enough for a test machine.
 const BIG_MAX_KB: usize = 16 * 1024;
 
+/// The most lines that `edit` adds.
+const EDIT_MAX_LINES: u64 = 100_000;
+
 /// What the agent was told to do.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Script {
@@ -35,6 +38,8 @@ pub(crate) enum Script {
     Edit {
         /// Which file.
         file: String,
+        /// How many lines it adds.
+        lines: u64,
         /// Asks in `approval-required` mode and then tells what it heard, as the recorded agent did.
         recorded: bool,
     },
@@ -68,12 +73,20 @@ impl Script {
             ("approve2", "") => Self::Approve(vec!["first cmd".to_owned(), "second cmd".to_owned()]),
             ("approveedit", "") => Self::Edit {
                 file: "README.md".to_owned(),
+                lines: 1,
                 recorded: true,
             },
-            ("edit", file) if !file.is_empty() => Self::Edit {
-                file: file.to_owned(),
-                recorded: false,
-            },
+            ("edit", what) if !what.is_empty() => {
+                let counted = what
+                    .rsplit_once(' ')
+                    .and_then(|(file, lines)| Some((file, lines.parse().ok()?)));
+                let (file, lines) = counted.unwrap_or((what, 1));
+                Self::Edit {
+                    file: file.to_owned(),
+                    lines: lines.min(EDIT_MAX_LINES),
+                    recorded: false,
+                }
+            }
             ("ask", "message") => Self::AskLater,
             ("background", seconds) => match seconds.parse::<f64>().ok().map(Duration::try_from_secs_f64) {
                 Some(Ok(wait)) => Self::Background(wait),

@@ -56,6 +56,47 @@ impl Model {
         self.next_in_queue(ix, now);
     }
 
+    /// The diff between two turns' ends, as far as both were captured: of each changed file, lines without a meaning, as many as its numbers
+    /// say.
+    pub(crate) fn diff(&self, ix: usize, from: u64, to: u64) -> Option<String> {
+        let thread = self.threads.get(ix)?;
+        let completed = |checkpoint: &&Checkpoint| {
+            let id = checkpoint.run_id.as_deref();
+            let run = id.and_then(|id| thread.run(id));
+            checkpoint.status == "ready" && run.is_some_and(|run| run.status == RunStatus::Completed)
+        };
+        let has = |turn: u64| {
+            let mut all = thread.checkpoints.iter().filter(completed);
+            turn == 0 || all.any(|checkpoint| checkpoint.app_run_ordinal == Some(turn))
+        };
+        if from > to || to == 0 || !has(from) || !has(to) {
+            return None;
+        }
+        let mut diff = String::new();
+        for checkpoint in thread.checkpoints.iter().filter(completed) {
+            let Some(turn) = checkpoint.app_run_ordinal.filter(|turn| (from + 1..=to).contains(turn)) else {
+                continue;
+            };
+            for file in &checkpoint.files {
+                let path = &file.path;
+                diff.push_str(&format!(
+                    "diff --git a/{path} b/{path}\nindex 1111111..2222222 100644\n"
+                ));
+                let (deletions, additions) = (file.deletions, file.additions);
+                diff.push_str(&format!(
+                    "--- a/{path}\n+++ b/{path}\n@@ -1,{deletions} +1,{additions} @@\n"
+                ));
+                for line in 1..=deletions {
+                    diff.push_str(&format!("-before turn {turn}, line {line}\n"));
+                }
+                for line in 1..=additions {
+                    diff.push_str(&format!("+by turn {turn}, line {line}\n"));
+                }
+            }
+        }
+        Some(diff)
+    }
+
     /// A worktree is part of a repository always.
     fn is_repository(&self, ix: usize) -> bool {
         let in_worktree = self

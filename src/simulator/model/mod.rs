@@ -146,6 +146,15 @@ impl Model {
         }
     }
 
+    /// Shows fields of a provider as they are named here.
+    pub(crate) fn show_provider(&mut self, instance: &str, fields: Value) {
+        for provider in &mut self.options.providers {
+            if provider.instance == instance {
+                provider.shown = fields.clone();
+            }
+        }
+    }
+
     /// Sends `other` wherever a run's status is `own`, as a newer server with more words might.
     pub(crate) fn set_word(&mut self, own: &str, other: &str) {
         self.words.insert(own.to_owned(), other.to_owned());

@@ -63,6 +63,9 @@ impl Project {
     }
 }
 
+/// The id of the project for what belongs to none.
+const SCRATCH_ID: &str = "project-scratch";
+
 /// Why a project mutation failed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ProjectError {
@@ -106,6 +109,22 @@ impl Model {
         };
         self.receipts.insert(command, receipt);
         Ok(answer)
+    }
+
+    /// The project for what belongs to none, made when it is first asked for.
+    pub(crate) fn handle_scratch(&mut self, now: Stamp) -> Result<String, ProjectError> {
+        if self.live_project(SCRATCH_ID).is_none() {
+            let create = json!({
+                "type": "project.create",
+                "commandId": format!("server:{SCRATCH_ID}:{}", self.head()),
+                "projectId": SCRATCH_ID,
+                "title": "Scratch",
+                "workspaceRoot": format!("{}/scratch", self.options.home),
+                "createWorkspaceRootIfMissing": true,
+            });
+            self.handle_project(now, &create, true)?;
+        }
+        Ok(SCRATCH_ID.to_owned())
     }
 
     fn create_project(&mut self, now: Stamp, mutation: &Value, may_make: bool) -> Result<usize, ProjectError> {

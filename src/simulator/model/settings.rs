@@ -86,6 +86,8 @@ pub struct Provider {
     pub restarts_on_change: bool,
     /// What it can run.
     pub models: Vec<ProviderModel>,
+    /// Fields of its description to show instead of its own.
+    pub shown: serde_json::Value,
 }
 
 /// What a model is told about itself.
@@ -145,6 +147,7 @@ impl ModelOptions {
                         ],
                         ..model("claude-opus-5", "Claude Opus 5")
                     }],
+                    shown: serde_json::Value::Null,
                 },
                 Provider {
                     instance: "codex".to_owned(),
@@ -161,6 +164,7 @@ impl ModelOptions {
                         )],
                         ..model("gpt-5", "GPT-5")
                     }],
+                    shown: serde_json::Value::Null,
                 },
                 Provider {
                     instance: "grok".to_owned(),
@@ -170,6 +174,7 @@ impl ModelOptions {
                     steers_inside: false,
                     restarts_on_change: true,
                     models: vec![model("grok-build", "Fake Build"), model("fake-slow", "Fake Slow")],
+                    shown: serde_json::Value::Null,
                 },
             ],
             newer: false,

@@ -28,6 +28,15 @@ impl Model {
         )
     }
 
+    /// How many lines the tool adds, if it edits.
+    fn edited_lines(&self, ix: usize) -> Option<u64> {
+        let work = self.threads.get(ix)?.work.as_ref()?;
+        match work.script {
+            Script::Edit { lines, .. } => Some(lines),
+            _ => None,
+        }
+    }
+
     fn is_edit(&self, ix: usize) -> bool {
         self.threads
             .get(ix)
@@ -141,7 +150,7 @@ impl Model {
         }
         self.mark_tool(ix, now, run, native, "running", false);
         self.mark_tool(ix, now, run, native, "completed", true);
-        if self.is_edit(ix) {
+        if let Some(additions) = self.edited_lines(ix) {
             let Some(thread) = self.threads.get_mut(ix) else {
                 return;
             };
@@ -156,7 +165,7 @@ impl Model {
             thread.changed.push(ChangedFile {
                 path,
                 kind: "modified",
-                additions: 1,
+                additions,
                 deletions: 0,
             });
         }

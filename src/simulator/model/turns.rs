@@ -118,7 +118,7 @@ impl Model {
                 let said = format!("permission: {}", outcome("allow-always"));
                 self.say_and_end(ix, now, &run, said, TurnEnd::Completed);
             }
-            Script::Edit { file, recorded } => {
+            Script::Edit { file, recorded, .. } => {
                 let tool = self.open_tool(ix, now, &run, &file);
                 if asks {
                     self.ask_approval(ix, now, &run, &tool, "file-change");

@@ -290,9 +290,9 @@ impl Model {
         self.threads.get(ix)?.runs.last().map(|run| run.ordinal)
     }
 
-    /// Threads whose title or messages hold a text, whatever its case.
-    pub(crate) fn search(&self, query: &str) -> Value {
-        let wanted = query.to_lowercase();
+    /// Threads whose title or messages hold a text, whatever its case; at most so many.
+    pub(crate) fn search(&self, query: &str, limit: usize) -> Value {
+        let wanted = query.trim().to_lowercase();
         let mut matches = Vec::new();
         for thread in self.threads.iter().filter(|thread| thread.app.deleted_at.is_none()) {
             let title = &thread.app.title;
@@ -305,7 +305,9 @@ impl Model {
                     .find(|message| message.text.to_lowercase().contains(&wanted))
                     .map(|message| ("message", message.text.clone(), Some(message.created_at.to_string())))
             };
-            if let Some((source, text, at)) = found {
+            if let Some((source, text, at)) = found
+                && matches.len() < limit
+            {
                 matches.push(json!({
                     "threadId": thread.app.id,
                     "projectId": thread.app.project_id,

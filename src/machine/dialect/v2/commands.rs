@@ -3,16 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{Call, read};
+use super::{Call, read, selection};
 use crate::machine::domain::{
-    Answer, DispatchMode, InteractionMode, Launch, Launched, ModelSelection, OptionValue, Respond, RuntimeMode,
-    SendMessage, Workspace,
+    Answer, DispatchMode, InteractionMode, Launch, Launched, ModelSelection, NewProject, OptionValue, Project, Respond,
+    RuntimeMode, SendMessage, Workspace,
 };
 use crate::machine::error::MachineError;
 use crate::protocol::v2::{self, sent};
 use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
 const DISPATCH: &str = "orchestration.dispatchCommand";
+const PROJECTS: &str = "projects.mutate";
 const LAUNCH: &str = "orchestration.launchThread";
 
 /// `orchestration.launchThread`. Without `creationSource` T3 would say that a browser made the thread.
@@ -179,6 +180,29 @@ pub(super) fn cancel_queued(command: &CommandId, thread: &ThreadId, run: &RunId)
     }))
 }
 
+pub(super) fn promote_queued(
+    command: &CommandId,
+    thread: &ThreadId,
+    queued: &RunId,
+    target: &RunId,
+) -> Result<Call, MachineError> {
+    dispatch(&sent::Command::QueuedMessagePromoteToSteer(
+        sent::CommandQueuedMessagePromoteToSteer {
+            command_id: command.clone(),
+            queued_run_id: queued.clone(),
+            target_run_id: target.clone(),
+            thread_id: thread.clone(),
+        },
+    ))
+}
+
+pub(super) fn resume_queue(command: &CommandId, thread: &ThreadId) -> Result<Call, MachineError> {
+    dispatch(&sent::Command::QueueResume(sent::CommandQueueResume {
+        command_id: command.clone(),
+        thread_id: thread.clone(),
+    }))
+}
+
 pub(super) fn set_runtime_mode(
     command: &CommandId,
     thread: &ThreadId,
@@ -205,6 +229,40 @@ pub(super) fn set_interaction_mode(
             thread_id: thread.clone(),
         },
     ))
+}
+
+pub(super) fn set_archived(command: &CommandId, thread: &ThreadId, archived: bool) -> Result<Call, MachineError> {
+    let (command_id, thread_id) = (command.clone(), thread.clone());
+    dispatch(&if archived {
+        sent::Command::ThreadArchive(sent::CommandThreadArchive { command_id, thread_id })
+    } else {
+        sent::Command::ThreadUnarchive(sent::CommandThreadUnarchive { command_id, thread_id })
+    })
+}
+
+/// Never with `createWorkspaceRootIfMissing`: a path with a slip of the pen in it would become a folder.
+pub(super) fn create_project(project: &NewProject) -> Result<Call, MachineError> {
+    let create = sent::ProjectMutation::ProjectCreate(sent::ProjectMutationProjectCreate {
+        command_id: project.command.clone(),
+        create_workspace_root_if_missing: None,
+        default_model_selection: crate::protocol::Change::Keep,
+        project_id: project.id.clone(),
+        scripts: None,
+        title: project.title.clone(),
+        workspace_root: project.path.clone(),
+    });
+    call(PROJECTS, &create)
+}
+
+/// Reads the answer of `projects.mutate`.
+pub(super) fn read_project(value: &RawValue) -> Result<Project, MachineError> {
+    let project: v2::Project = read("the answer to a new project", value.get().as_bytes())?;
+    Ok(Project {
+        id: project.id,
+        title: project.title,
+        workspace_root: project.workspace_root,
+        default_model: project.default_model_selection.map(selection),
+    })
 }
 
 /// Reads the answer of `launchThread`; the run is that of the message.
@@ -243,7 +301,7 @@ fn dispatch(command: &sent::Command) -> Result<Call, MachineError> {
     call(DISPATCH, command)
 }
 
-fn call<T: Serialize>(tag: &'static str, payload: &T) -> Result<Call, MachineError> {
+pub(super) fn call<T: Serialize>(tag: &'static str, payload: &T) -> Result<Call, MachineError> {
     let payload = to_raw_value(payload)
         .map_err(|error| MachineError::Unsafe(format!("the request {tag} cannot be written: {error}")))?;
     Ok(Call { tag, payload })

@@ -6,19 +6,20 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Call, Dialect};
+use super::{Call, ConfigItem, Dialect};
 use crate::machine::domain::{
-    InteractionMode, Launch, Launched, ModelSelection, OptionValue, Provider, Respond, RuntimeMode, SendMessage,
-    Thread, ThreadRow,
+    InteractionMode, Launch, Launched, ModelSelection, NewProject, OptionValue, Project, Provider, Respond,
+    RuntimeMode, SearchMatch, SendMessage, Thread, ThreadRow, Turns,
 };
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
 use crate::machine::session::{Subscription, empty_object};
-use crate::protocol::{CommandId, Fault, MessageId, RunId, ThreadId, v2};
+use crate::protocol::{CommandId, Fault, MessageId, ProjectId, RunId, ThreadId, v2};
 
 mod commands;
 mod items;
 mod providers;
+mod queries;
 mod shell;
 mod thread;
 mod unknown;
@@ -47,6 +48,10 @@ impl Dialect for Protocol2 {
         })
     }
 
+    fn config_subscription(&self) -> Subscription {
+        Subscription::plain("subscribeServerConfig")
+    }
+
     fn read_shell_item(&self, value: &RawValue) -> Result<ShellItem, MachineError> {
         shell::read_item(value)
     }
@@ -63,6 +68,10 @@ impl Dialect for Protocol2 {
         providers::read_config(value)
     }
 
+    fn read_config_item(&self, value: &RawValue) -> Result<ConfigItem, MachineError> {
+        providers::read_config_item(value)
+    }
+
     fn read_launched(&self, value: &RawValue, message: &MessageId) -> Result<Launched, MachineError> {
         commands::read_launched(value, message)
     }
@@ -70,6 +79,30 @@ impl Dialect for Protocol2 {
     fn read_sequence(&self, value: &RawValue) -> Result<u64, MachineError> {
         read::<v2::DispatchCommandResult>("the answer to a command", value.get().as_bytes())
             .map(|result| result.sequence)
+    }
+
+    fn search(&self, query: &str) -> Result<Call, MachineError> {
+        queries::search(query)
+    }
+
+    fn read_search(&self, value: &RawValue) -> Result<Vec<SearchMatch>, MachineError> {
+        queries::read_search(value)
+    }
+
+    fn diff(&self, thread: &ThreadId, turns: Turns) -> Result<Call, MachineError> {
+        queries::diff(thread, turns)
+    }
+
+    fn read_diff(&self, value: &RawValue) -> Result<String, MachineError> {
+        queries::read_diff(value)
+    }
+
+    fn scratch(&self) -> Call {
+        queries::scratch()
+    }
+
+    fn read_scratch(&self, value: &RawValue) -> Result<ProjectId, MachineError> {
+        queries::read_scratch(value)
     }
 
     fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String> {
@@ -108,6 +141,32 @@ impl Dialect for Protocol2 {
 
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError> {
         commands::cancel_queued(command, thread, run)
+    }
+
+    fn promote_queued(
+        &self,
+        command: &CommandId,
+        thread: &ThreadId,
+        queued: &RunId,
+        target: &RunId,
+    ) -> Result<Call, MachineError> {
+        commands::promote_queued(command, thread, queued, target)
+    }
+
+    fn resume_queue(&self, command: &CommandId, thread: &ThreadId) -> Result<Call, MachineError> {
+        commands::resume_queue(command, thread)
+    }
+
+    fn set_archived(&self, command: &CommandId, thread: &ThreadId, archived: bool) -> Result<Call, MachineError> {
+        commands::set_archived(command, thread, archived)
+    }
+
+    fn create_project(&self, project: &NewProject) -> Result<Call, MachineError> {
+        commands::create_project(project)
+    }
+
+    fn read_project(&self, value: &RawValue) -> Result<Project, MachineError> {
+        commands::read_project(value)
     }
 
     fn set_runtime_mode(

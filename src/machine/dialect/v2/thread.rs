@@ -11,7 +11,9 @@ use serde_json::value::RawValue;
 use super::items::{self, Items};
 use super::{BadTime, maybe_time, read, selection, shell, time};
 use crate::lifecycle::{RequestFacts, RunFacts, ThreadFacts};
-use crate::machine::domain::{BackgroundTask, FileChange, Item, ItemKind, Message, PlanStep, Thread, ThreadHead};
+use crate::machine::domain::{
+    BackgroundTask, Checkpoint, FileChange, Item, ItemKind, Message, PlanStep, Thread, ThreadHead,
+};
 use crate::machine::error::MachineError;
 use crate::protocol::{MessageId, RunId, RuntimeRequestId, v2};
 
@@ -120,6 +122,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         messages,
         items,
         plan: plan.map_or_else(|| plan_of(projection.plans), |(_, steps)| steps),
+        checkpoints: checkpoints(&projection.checkpoints),
         files: files(projection.checkpoints),
         background: background(projection.provider_threads),
         models,
@@ -255,6 +258,17 @@ fn plan_of(plans: Vec<v2::PlanArtifact>) -> Vec<PlanStep> {
         })
         .next_back()
         .unwrap_or_default()
+}
+
+fn checkpoints(checkpoints: &[v2::Checkpoint]) -> Vec<Checkpoint> {
+    checkpoints
+        .iter()
+        .map(|checkpoint| Checkpoint {
+            run: checkpoint.run_id.clone(),
+            turn: checkpoint.app_run_ordinal,
+            status: checkpoint.status.as_str().to_owned(),
+        })
+        .collect()
 }
 
 /// What the checkpoints of each run say was changed; a later checkpoint of a run tells all that an earlier one did.

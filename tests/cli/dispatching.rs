@@ -1,0 +1,445 @@
+//! The commands that dispatch, wait, read, answer and interrupt: beside a process that owns the state directory, and without one.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::pty::OnTerminal;
+use crate::stdio::Client;
+use crate::support::{Machine, Place, Ran, Running, assert_snapshot};
+
+fn command(place: &Place, arguments: &[&str]) -> std::process::Command {
+    let mut command = place.command(arguments);
+    command.env("T3_TOKEN", "any");
+    command
+}
+
+fn run(place: &Place, arguments: &[&str]) -> Ran {
+    Ran::from(command(place, arguments).output().unwrap(), place)
+}
+
+fn json(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"))
+}
+
+/// Dispatches and gives the thread.
+fn dispatch(place: &Place, prompt: &str) -> String {
+    let ran = run(place, &["dispatch", "--json", prompt]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    json(&ran)["thread_id"].as_str().unwrap().to_owned()
+}
+
+/// The kinds of the events in the ledger, oldest first.
+fn events(place: &Place) -> Vec<String> {
+    let all = json(&run(place, &["events", "list", "--json"]));
+    let events = all["events"].as_array().unwrap().iter().rev();
+    events
+        .map(|entry| entry["event"]["event"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// What differs between two runs: ids, times, ports.
+fn steady(text: &str) -> String {
+    let id = regex::Regex::new(r"[0-9a-f]{8}-[0-9a-f-]{27}|evt_[0-9a-f]+").unwrap();
+    let time = regex::Regex::new(r"\d{4}-\d\d-\d\dT[0-9:.]+Z").unwrap();
+    let took = regex::Regex::new(r", \d+ s").unwrap();
+    let text = id.replace_all(text, "<id>");
+    let text = time.replace_all(&text, "<time>");
+    took.replace_all(&text, ", <time>").into_owned()
+}
+
+#[test]
+fn without_an_owner_a_command_is_it_and_what_it_starts_is_written_down() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let ran = run(&place, &["dispatch", "-p", "t3-smoke", "Say it.\nsay hello"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    assert_snapshot!("dispatched", steady(&ran.out));
+    let thread = dispatch(&place, "say again");
+    // The wait keeps the ledger meanwhile, and makes the events of both.
+    let ran = run(&place, &["wait", &thread]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_snapshot!("waited", steady(&ran.out));
+    let ran = run(&place, &["thread", &thread]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(ran.out.contains("    | again"), "{}", ran.out);
+    let seen = json(&run(&place, &["thread", &thread, "--turns", "1", "--json"]));
+    assert_eq!(
+        (&seen["state"], &seen["thread_id"]),
+        (&json!("completed"), &json!(thread))
+    );
+    assert_eq!(events(&place), ["completed", "completed"]);
+}
+
+#[test]
+fn beside_an_owner_a_command_works_through_it() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let mut owner = Client::start(&place);
+    let ran = run(&place, &["dispatch", "--wait", "--json", "say through it"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let answer = json(&ran);
+    assert_eq!(answer["wait"]["state"], "completed");
+    assert_eq!(answer["dispatch"]["thread_id"], answer["wait"]["thread_id"]);
+    let events = owner.done(1, "t3_events", &json!({"wait": 20}));
+    assert_eq!(events["events"][0]["thread_id"], answer["dispatch"]["thread_id"]);
+    assert_eq!(events["events"][0]["text"], "through it");
+    let listed = run(&place, &["machines"]);
+    assert!(listed.out.contains("online"), "{listed:?}");
+}
+
+#[test]
+fn a_request_id_starts_the_work_once_whoever_owns_the_state() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let task = [
+        "dispatch",
+        "--json",
+        "--request-id",
+        "nightly",
+        "--no-watch",
+        "say once",
+    ];
+    let first = json(&run(&place, &task));
+    assert_eq!(first["watch"], false);
+    let _owner = Client::start(&place);
+    let again = json(&run(&place, &task));
+    assert_eq!(
+        (&again["thread_id"], &again["existing"]),
+        (&first["thread_id"], &json!(true))
+    );
+    assert_eq!(machine.simulator.thread_count(), 1);
+}
+
+#[test]
+fn every_argument_gets_there() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let ran = run(
+        &place,
+        &[
+            "dispatch",
+            "-m",
+            "sim",
+            "-p",
+            "t3-smoke",
+            "--title",
+            "A title",
+            "--model",
+            "codex/gpt-5",
+            "--runtime-mode",
+            "approval-required",
+            "--interaction-mode",
+            "plan",
+            "--json",
+            "say hi",
+        ],
+    );
+    let answer = json(&ran);
+    assert_eq!(
+        (&answer["title"], &answer["model"], &answer["runtime_mode"]),
+        (&json!("A title"), &json!("codex/gpt-5"), &json!("approval-required"))
+    );
+    let thread = answer["thread_id"].as_str().unwrap();
+    run(&place, &["wait", thread]);
+    let more = json(&run(
+        &place,
+        &[
+            "dispatch",
+            "--thread-id",
+            thread,
+            "--when-busy",
+            "queue",
+            "--json",
+            "say more",
+        ],
+    ));
+    assert_eq!(more["thread_id"], answer["thread_id"]);
+    let wrong = run(
+        &place,
+        &["dispatch", "--option", "nonsense=1", "--model", "codex/gpt-5", "say hi"],
+    );
+    assert_eq!((wrong.code, wrong.out.as_str()), (Some(1), ""));
+    assert!(wrong.err.starts_with("error: model_unavailable: "), "{}", wrong.err);
+    let wrong = run(&place, &["dispatch", "--when-busy", "never", "say hi"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("restart"), "{}", wrong.err);
+}
+
+#[test]
+fn a_prompt_comes_from_a_file_or_from_stdin() {
+    let machine = Machine::start();
+    let place = machine
+        .place()
+        .file("cwd/task.md", "Do it.\nsay from the file\n", 0o600);
+    let ran = run(&place, &["dispatch", "--file", "task.md", "--wait"]);
+    assert!(ran.out.contains("    | from the file"), "{ran:?}");
+    let mut child = command(&place, &["dispatch", "--wait"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"say from stdin").unwrap();
+    let ran = Ran::from(child.wait_with_output().unwrap(), &place);
+    assert!(ran.out.contains("    | from stdin"), "{ran:?}");
+    let ran = run(&place, &["dispatch"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.err.contains("the prompt is empty"), "{ran:?}");
+}
+
+#[test]
+fn a_question_is_answered_by_flags_and_an_approval_decided() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let ran = run(&place, &["dispatch", "--wait", "--json", "ask"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let thread = json(&ran)["dispatch"]["thread_id"].as_str().unwrap().to_owned();
+    let ran = run(&place, &["answer", &thread]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert_snapshot!("nobody_to_ask", steady(&ran.err));
+    let ran = run(&place, &["answer", &thread, "-a", "color=Red"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.err.contains("invalid_request") && ran.err.contains("extras"),
+        "{ran:?}"
+    );
+    let ran = run(
+        &place,
+        &["answer", &thread, "-a", "color=Red", "-a", "extras=A", "-a", "extras=B"],
+    );
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    let ran = run(&place, &["wait", &thread]);
+    assert_eq!(ran.code, Some(0));
+    assert!(
+        ran.out.contains(r#""Which color?":["Red"],"Which extras?":["A","B"]"#),
+        "{}",
+        ran.out
+    );
+
+    let ran = run(
+        &place,
+        &[
+            "dispatch",
+            "--wait",
+            "--json",
+            "--runtime-mode",
+            "approval-required",
+            "approve rm -rf x",
+        ],
+    );
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let thread = json(&ran)["wait"]["thread_id"].as_str().unwrap().to_owned();
+    let answered = json(&run(&place, &["answer", &thread, "--decision", "decline", "--json"]));
+    assert_eq!(answered["thread_id"], json!(thread));
+    let ran = run(&place, &["answer", &thread]);
+    assert!(ran.err.contains("the thread asks nothing"), "{ran:?}");
+    let ran = run(&place, &["answer", &thread, "--decision", "accept", "--dismiss"]);
+    assert_eq!(ran.code, Some(2), "one or the other");
+}
+
+#[test]
+fn on_a_terminal_it_asks_what_the_thread_asks() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let thread = dispatch(&place, "ask");
+    assert_eq!(run(&place, &["wait", &thread]).code, Some(3));
+    let mut terminal = OnTerminal::start(command(&place, &["answer", &thread]));
+    terminal.until(|shown| shown.contains("Which color?") && shown.ends_with("> "));
+    terminal.keys("\n");
+    terminal.until(|shown| shown.contains("it must be answered") && shown.ends_with("> "));
+    terminal.keys("2\n");
+    terminal.until(|shown| shown.contains("Which extras?") && shown.ends_with("> "));
+    terminal.keys("1,2\n");
+    terminal.until_shown("answered ");
+    assert_eq!(terminal.end(), Some(0), "{}", terminal.shown());
+    let ran = run(&place, &["wait", &thread]);
+    assert!(
+        ran.out.contains(r#""Which color?":["Blue"],"Which extras?":["A","B"]"#),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn a_wait_runs_out_a_run_is_interrupted_and_the_exit_code_says_so() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let thread = dispatch(&place, "sleep 600");
+    let ran = run(&place, &["wait", &thread, "--timeout", "5"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.err.starts_with("waiting for "), "{}", ran.err);
+    assert!(ran.err.contains("the work goes on"), "{}", ran.err);
+    let ran = run(&place, &["interrupt", &thread]);
+    assert_eq!(
+        (ran.code, ran.out.as_str(), ran.err.as_str()),
+        (Some(0), "the run on sim is interrupted\n", "")
+    );
+    assert_eq!(run(&place, &["wait", &thread, "--json"]).code, Some(1));
+    let ran = run(&place, &["interrupt", &thread]);
+    assert!(ran.err.starts_with("error: thread_not_interruptible: "), "{ran:?}");
+}
+
+#[test]
+fn a_queue_is_listed_and_changed() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let thread = dispatch(&place, "sleep 600");
+    let behind = |prompt: &str| {
+        let ran = run(
+            &place,
+            &[
+                "dispatch",
+                "--thread-id",
+                &thread,
+                "--when-busy",
+                "queue",
+                "--json",
+                prompt,
+            ],
+        );
+        json(&ran)["run_id"].as_str().unwrap().to_owned()
+    };
+    let (second, third) = (behind("say second"), behind("say third"));
+    let listed = json(&run(&place, &["queue", &thread, "--json"]));
+    assert_eq!(
+        (&listed["queue"][0]["run_id"], &listed["queue"][1]["run_id"]),
+        (&json!(second), &json!(third))
+    );
+    let ran = run(&place, &["queue", &thread, "--cancel", &second]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
+    assert!(
+        ran.out.starts_with("cancelled\n") && ran.out.contains("say third"),
+        "{}",
+        ran.out
+    );
+    run(&place, &["interrupt", &thread, "--queue", "hold"]);
+    assert_eq!(run(&place, &["wait", &thread]).code, Some(3), "its queue is held");
+    let ran = run(&place, &["queue", &thread, "--resume"]);
+    assert!(ran.out.starts_with("resumed\n"), "{ran:?}");
+    assert_eq!(run(&place, &["wait", &thread]).code, Some(0));
+    let ran = run(&place, &["queue", &thread, "--resume", "--cancel", &third]);
+    assert_eq!(ran.code, Some(2), "one thing at a time");
+}
+
+#[test]
+fn several_threads_are_waited_for_together() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let _owner = Client::start(&place);
+    let (fast, slow) = (dispatch(&place, "say fast"), dispatch(&place, "sleep 600"));
+    let any = run(&place, &["wait", &fast, &slow, "--json"]);
+    assert_eq!((any.code, &json(&any)["done"]), (Some(0), &json!([fast])));
+    let all = run(
+        &place,
+        &["wait", &fast, &slow, "--until", "all", "--timeout", "5", "--json"],
+    );
+    assert_eq!((all.code, &json(&all)["still_running"]), (Some(4), &json!(true)));
+}
+
+#[test]
+fn what_is_refused_is_told_in_the_same_words_with_an_owner_and_without() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let wrong: [&[&str]; 5] = [
+        &["thread", "nothing"],
+        &["wait", "nothing"],
+        &["interrupt", "nothing"],
+        &["dispatch", "-p", "shop", "say it"],
+        &["dispatch", "-m", "mac", "say it"],
+    ];
+    let told = |place: &Place| {
+        let mut all = String::new();
+        for arguments in wrong {
+            let ran = run(place, arguments);
+            assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{arguments:?}");
+            all.push_str(&ran.err);
+        }
+        all
+    };
+    let alone = told(&place);
+    assert_snapshot!("refused", steady(&alone));
+    let _owner = Client::start(&place);
+    assert_eq!(told(&place), alone);
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_and_not_the_work() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let thread = dispatch(&place, "sleep 600");
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut waiting = Running::start(command(&place, &["wait", &thread]));
+        waiting.until("waiting for");
+        waiting.signal(signal);
+        assert_eq!(waiting.end(), Some(1), "{}", waiting.said);
+        assert!(waiting.said.contains("what was started goes on"), "{}", waiting.said);
+    }
+    assert_eq!(json(&run(&place, &["thread", &thread, "--json"]))["state"], "running");
+}
+
+#[test]
+fn a_wait_outlives_the_owner_it_went_through() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let mut owner = Client::start(&place);
+    let thread = dispatch(&place, "sleep 6");
+    let mut waiting = Running::start(command(&place, &["wait", &thread, "--json"]));
+    waiting.until("waiting for");
+    owner.serve.signal(Signal::KILL);
+    owner.serve.end();
+    assert_eq!(waiting.end(), Some(0), "{}", waiting.said);
+    // It kept the ledger from then on.
+    assert_eq!(events(&place), ["completed"]);
+}
+
+#[test]
+fn on_a_terminal_a_wait_is_one_line_that_goes_away() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let thread = dispatch(&place, "sleep 3");
+    let mut terminal = OnTerminal::start(command(&place, &["wait", &thread]));
+    let shown = terminal.until_shown("waiting for 1 s");
+    assert!(shown.contains("\r\u{1b}[Kwaiting for 0 s; "), "{shown:?}");
+    assert_eq!(terminal.end(), Some(0));
+    let shown = terminal.until_shown("slept.");
+    let after = shown.rsplit("\u{1b}[K").next().unwrap();
+    assert!(!after.contains("waiting for"), "{after:?}");
+}
+
+#[test]
+fn hostile_text_of_a_thread_does_nothing_to_the_terminal() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let evil = "\u{1b}[2J\u{9b}1A\u{202e}\u{200b}\u{7}error: forged";
+    let prompt = format!("{evil} {}\nsay {evil}", "long ".repeat(3_000));
+    let ran = run(&place, &["dispatch", "--wait", &prompt]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let thread = json(&run(&place, &["dispatch", "--wait", "--json", &prompt]));
+    let thread = thread["dispatch"]["thread_id"].as_str().unwrap();
+    let shown = [
+        ran,
+        run(&place, &["thread", thread]),
+        run(&place, &["thread", thread, "--json"]),
+        run(&place, &["wait", thread]),
+        run(&place, &["thread", evil]),
+        run(&place, &["interrupt", thread, "--run-id", evil]),
+        run(&place, &["answer", thread, "--request-id", evil, "--decision", evil]),
+    ];
+    for ran in shown {
+        let hidden = |c: char| c != '\n' && (c.is_control() || ('\u{200b}'..='\u{202e}').contains(&c));
+        assert!(!ran.out.contains(hidden) && !ran.err.contains(hidden), "{ran:?}");
+        assert!(
+            !ran.out.contains("\nerror: forged") && !ran.err.contains("\nerror: forged"),
+            "{ran:?}"
+        );
+        let ours = |line: &str| {
+            ["error: ", "  → ", "waiting for "]
+                .iter()
+                .any(|begin| line.starts_with(begin))
+        };
+        assert!(ran.err.lines().all(ours), "{ran:?}");
+    }
+}
