@@ -3,7 +3,7 @@
 //! Depends on nothing outside the repository, and runs again only when a schema or a file of `build/` changes.
 
 // Tests compile it too, there as a part of another crate.
-#[allow(unreachable_pub)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "build/mod.rs"]
 mod build;
 
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
 
 /// Everything that is generated. An error is a text for the person who changed a schema.
 fn products(root: &std::path::Path, out: &std::path::Path) -> Result<(), String> {
+    build::check(root)?;
     build::protocol(root, out).map_err(|error| error.to_string())?;
     build::lifecycle::build(root, out).map_err(|error| error.to_string())?;
     Ok(())

@@ -25,6 +25,7 @@ mod queue;
 mod reply;
 mod role;
 mod runtime;
+mod schema;
 mod serve;
 mod simulate;
 mod slim;
@@ -91,6 +92,7 @@ enum Command {
     Watch(watch::Args),
     Smoke(smoke::Args),
     Events(events::Args),
+    Schema(schema::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
 }
@@ -125,6 +127,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Smoke(args) => smoke::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut Cli::command());
