@@ -27,6 +27,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Print a type of the contract, or the names of all
+    #[command(after_help = "Examples:\n  t3code-mcp schema show\n  t3code-mcp schema show Run --json")]
     Show {
         /// The type, like Run
         #[arg(value_name = "TYPE")]
@@ -38,7 +39,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Say every change between two contracts and what it means; the exit status is 2 if something breaks, 1 if something is to decide
+    #[command(after_help = "Example:\n  t3code-mcp schema diff schemas/t3/protocol-2 /tmp/protocol-2")]
+    /// Say every change between two contracts and what it means; the exit status is 2 if something breaks, 1 if something is to
+    /// decide, 3 if they could not be compared
     Diff {
         /// The contract before
         old: PathBuf,
@@ -48,6 +51,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    #[command(
+        after_help = "Examples:\n  t3code-mcp schema check /tmp/protocol-2\n  t3code-mcp schema check /tmp/protocol-2 --tables schemas"
+    )]
     /// Say everything that keeps a contract from fitting, as the build would
     Check {
         /// The contract; without it the one that the program was built with
@@ -65,10 +71,25 @@ enum Command {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Show { name, contract, json } => show(&read(contract.as_deref())?, name.as_deref(), *json),
-        Command::Diff { old, new, json } => changes(&read(Some(old))?, &read(Some(new))?, *json),
+        Command::Diff { old, new, json } => compare(old, new, *json).map_err(trouble),
         Command::Check { contract, tables, json } => {
             check(&read(contract.as_deref())?, &read_tables(tables.as_deref())?, *json)
         }
+    }
+}
+
+fn compare(old: &Path, new: &Path, json: bool) -> Result<(), Failure> {
+    changes(&read(Some(old))?, &read(Some(new))?, json)
+}
+
+/// That nothing could be compared must not look like a finding.
+fn trouble(failure: Failure) -> Failure {
+    match failure.told() {
+        Some(told) => {
+            output::complain(format_args!("{told}"));
+            Failure::Ended(3)
+        }
+        None => failure,
     }
 }
 
