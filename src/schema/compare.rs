@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::build::schema::Selection;
 use super::diff::{Change, Meaning};
 use super::forms::{Defs, arms, enumeration, fields, opened, reference, resolve, tag};
-use super::say::short;
+use super::say::{ANYTHING, short};
 use super::used::Used;
 
 /// Two contracts, and what is used of them.
@@ -218,12 +218,14 @@ impl<'a> Walk<'a, '_> {
 
     fn another(&mut self, place: &Place<'a>, before: &Value, after: &Value) {
         let (was, is) = (short(before), short(after));
+        // That more is said of what could be anything touches no reader.
+        let meaning = if was == ANYTHING && !place.sent {
+            Meaning::Harmless
+        } else {
+            place.touched()
+        };
         if was != is {
-            self.say(
-                place.touched(),
-                &place.at,
-                format!("was {} and is {}", cut(&was), cut(&is)),
-            );
+            self.say(meaning, &place.at, format!("was {} and is {}", cut(&was), cut(&is)));
         }
     }
 
@@ -308,15 +310,11 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn part(&mut self, place: &Place<'a>, step: &str, before: Option<&'a Value>, after: Option<&'a Value>) {
-        static ANYTHING: Value = Value::Null;
+        static OPEN: Value = Value::Null;
         match (before, after) {
             (Some(before), Some(after)) => self.value(&place.inside(step), before, after),
             (None, None) => {}
-            (before, after) => self.another(
-                &place.inside(step),
-                before.unwrap_or(&ANYTHING),
-                after.unwrap_or(&ANYTHING),
-            ),
+            (before, after) => self.another(&place.inside(step), before.unwrap_or(&OPEN), after.unwrap_or(&OPEN)),
         }
     }
 

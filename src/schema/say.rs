@@ -18,10 +18,13 @@ pub fn kind(schema: &Value) -> &'static str {
             Some("array") => "list",
             Some("string") => "text",
             Some(_) => "number or flag",
-            None => "anything",
+            None => ANYTHING,
         }
     }
 }
+
+/// What a schema without a type is called.
+pub(super) const ANYTHING: &str = "anything";
 
 /// The whole of a type: an object's fields and a choice's members on lines of their own.
 pub fn definition(name: &str, schema: &Value) -> String {
@@ -60,10 +63,10 @@ pub(super) fn short(schema: &Value) -> String {
         return format!("{{{}}}", fields.collect::<Vec<_>>().join(", "));
     }
     match schema.get("type").and_then(Value::as_str) {
-        Some("array") => format!("[{}]", schema.get("items").map_or_else(|| "anything".to_owned(), short)),
+        Some("array") => format!("[{}]", schema.get("items").map_or_else(|| ANYTHING.to_owned(), short)),
         Some("object") => {
             let values = schema.get("additionalProperties").filter(|values| values.is_object());
-            format!("{{*: {}}}", values.map_or_else(|| "anything".to_owned(), short))
+            format!("{{*: {}}}", values.map_or_else(|| ANYTHING.to_owned(), short))
         }
         Some(kind) => {
             let bounds = ["minimum", "maximum", "minLength", "maxLength"]
@@ -80,7 +83,7 @@ pub(super) fn short(schema: &Value) -> String {
                 format!("{kind} ({})", bounds.join(", "))
             }
         }
-        None => "anything".to_owned(),
+        None => ANYTHING.to_owned(),
     }
 }
 
