@@ -15,6 +15,8 @@ mod killed;
 mod moving_in;
 #[path = "cli/owning.rs"]
 mod owning;
+#[path = "cli/pairing.rs"]
+mod pairing;
 #[path = "cli/pty.rs"]
 mod pty;
 #[path = "cli/readme.rs"]

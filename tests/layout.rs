@@ -73,7 +73,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const PURE: &[&str] = &[
     "lifecycle",
     "protocol",
+    "machine/expiry",
     "machine/session",
+    "config/link",
     "delivery/schedule",
     "delivery/classify",
 ];

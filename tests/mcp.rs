@@ -11,6 +11,8 @@
 mod archive;
 #[path = "mcp/connections.rs"]
 mod connections;
+#[path = "mcp/diff.rs"]
+mod diff;
 #[path = "mcp/endpoint.rs"]
 mod endpoint;
 #[path = "mcp/errors.rs"]
@@ -27,6 +29,8 @@ mod projects;
 mod retries;
 #[path = "mcp/schemas.rs"]
 mod schemas;
+#[path = "mcp/scratch.rs"]
+mod scratch;
 #[path = "mcp/sessions.rs"]
 mod sessions;
 #[path = "mcp/stopping.rs"]

@@ -89,7 +89,7 @@ impl Asking {
         };
         arguments.retain(|_, value| !value.is_null());
         let request = CallToolRequestParams::new(T::NAME).with_arguments(arguments);
-        let result = self.client.call_tool(request).await.map_err(Failure::said)?;
+        let result = Box::pin(self.client.call_tool(request)).await.map_err(Failure::said)?;
         if let (false, Some(facts)) = (result.is_error == Some(true), result.structured_content) {
             return serde_json::from_value(facts).map_err(|error| {
                 Failure::said(format_args!(
@@ -121,13 +121,12 @@ pub(super) async fn reading<T>(
 ) -> Result<T, Failure> {
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    let server = match owner_of(config, &stop).await? {
-        Some(owner) => Server::at(Place::There(owner)),
-        None => {
-            let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
-            join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
-            Server::new(Gateway::new(fleet, gateway_settings(config), None, stop.clone()))
-        }
+    let server = if let Some(owner) = owner_of(config, &stop).await? {
+        Server::at(Place::There(owner))
+    } else {
+        let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
+        join_all(fleet.members().iter().map(|member| member.machine.ready(PATIENCE))).await;
+        Server::new(Gateway::new(fleet, gateway_settings(config), None, stop.clone()))
     };
     let asking = Asking::connect(&server, &stop).await?;
     let done = ask(&asking).await;
@@ -201,6 +200,7 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
     GatewaySettings {
         wait_without_progress: config.server.wait_without_progress,
         finish_timeout: config.watch.finish_timeout,
+        credentials: None,
     }
 }
 
@@ -210,7 +210,7 @@ pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
     logging::start_if_asked(flags, &config.log)?;
     if config.machines.is_empty() {
         return Err(Failure::said(
-            "no machine is configured. Write one into t3code.toml (see t3code.example.toml), or name the file with --config",
+            "no machine is configured. Pair one (t3code-mcp pair mac '<link>'), write one into t3code.toml (see t3code.example.toml), or name the file with --config",
         ));
     }
     Ok(config)

@@ -14,7 +14,6 @@ use crate::mcp::tools::Dispatch;
 /// Start a coding thread, or another run in one that exists.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-#[allow(clippy::struct_excessive_bools, reason = "flags")]
 pub(super) struct Args {
     /// The whole task; `-`, or neither it nor --file: read from stdin
     prompt: Option<String>,

@@ -167,11 +167,12 @@ fn state(config: &Config) -> Option<Check> {
 async fn machines(config: &Config) -> Result<Vec<Check>, Failure> {
     let stop = CancellationToken::new();
     let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
+    let members = fleet.members();
     let examined = join_all(
         config
             .machines
             .iter()
-            .zip(fleet.members())
+            .zip(members.iter())
             .map(|(machine, member)| steps::examine(machine, member)),
     )
     .await;

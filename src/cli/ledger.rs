@@ -112,7 +112,8 @@ pub(super) async fn open_at(
     // Nobody else delivers: what the process before this one had begun need not wait for its lease.
     store.release_claims().await.map_err(Failure::said)?;
     if let Some(file) = state.named_by() {
-        let machines: Vec<&str> = fleet.members().iter().map(|member| member.name()).collect();
+        let members = fleet.members();
+        let machines: Vec<&str> = members.iter().map(|member| member.name()).collect();
         watch::import(&store, file, &machines).await;
     }
     let (tracking, wishes) = Tracking::new();

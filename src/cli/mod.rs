@@ -19,6 +19,8 @@ mod logging;
 mod machines;
 mod models;
 mod output;
+mod pair;
+mod paired;
 mod projects;
 mod prompt;
 mod queue;
@@ -30,6 +32,7 @@ mod serve;
 mod simulate;
 mod slim;
 mod smoke;
+mod status;
 mod thread;
 mod threads;
 mod token;
@@ -59,16 +62,18 @@ struct Cli {
     command: Option<Command>,
     /// Without a command it serves.
     #[command(flatten)]
-    serve: serve::Args,
+    serve: serve::Flags,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   t3code-mcp demo                     see it work, without any T3
   t3code-mcp                          serve what ./t3code.toml describes, as `serve` does
+  t3code-mcp pair mac '<link>'        let the gateway use the T3 whose `t3 pair` printed the link
   t3code-mcp doctor                   find out why a machine is not online
   t3code-mcp projects --json          what agents may work on
   t3code-mcp dispatch -p shop 'Fix the login test.' --wait
+  t3code-mcp threads --state busy     what agents work on now
   t3code-mcp events list              what happened, and whether the hook took it
 
 Every setting, its file key and its variable: t3code-mcp serve --help";
@@ -78,6 +83,9 @@ enum Command {
     Serve(serve::Args),
     Demo(demo::Args),
     Doctor(doctor::Args),
+    Pair(pair::Args),
+    Unpair(pair::UnpairArgs),
+    Status(status::Args),
     Token(token::Args),
     Machines(machines::Args),
     Projects(projects::Args),
@@ -109,10 +117,13 @@ pub fn main() -> ExitCode {
         // Help and version go to stdout and are no failure; clap knows.
         Err(error) => error.exit(),
     };
-    let done = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+    let done = match cli.command.unwrap_or(Command::Serve(cli.serve.into())) {
         Command::Serve(args) => serve::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Pair(args) => pair::run(&args),
+        Command::Unpair(args) => pair::unpair(&args),
+        Command::Status(args) => status::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Machines(args) => machines::run(&args),
         Command::Projects(args) => projects::run(&args),

@@ -16,11 +16,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::Failure;
 use super::asking::gateway_settings;
 use super::ledger::{self, OpenLedger};
+use super::paired::Follower;
 use crate::config::Config;
+use crate::config::credentials::Credentials;
 use crate::config::socket::{SOCKET_FILE, SocketPath};
 use crate::config::state::StateDir;
 use crate::fleet::Fleet;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, GatewaySettings};
 use crate::http::{self, Endpoint};
 use crate::mcp::{About, Owner, Place, Server, Unanswered};
 use crate::protocol::Untrusted;
@@ -247,7 +249,8 @@ fn compare(config: &Config, state: &StateDir, owner: &About) -> Result<(), Failu
             "the process {pid} keeps the ledger of this state directory and has no hook, so that no event would be sent. {MEND}"
         )));
     }
-    for machine in &config.machines {
+    // What was only just paired the owner takes over by itself.
+    for machine in config.machines.iter().filter(|machine| !machine.in_state) {
         if owner.machines.get(&machine.name).map(String::as_str) != Some(machine.url.as_str()) {
             return Err(Failure::said(format_args!(
                 "the process {pid} keeps the ledger of this state directory, and does not have the machine {} at {}. {MEND}",
@@ -339,7 +342,21 @@ async fn sit_down(
     let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
     let stop = stop.child_token();
     let ledger = ledger::open(config, state, ownership, &fleet, rank, &stop).await?;
-    let gateway = Gateway::new(fleet, gateway_settings(config), Some(ledger.handle()), stop.clone());
+    let credentials = Credentials::of(state);
+    let kept = ledger.handle();
+    let follower = Follower::new(
+        config,
+        credentials.clone(),
+        &fleet,
+        (kept.store.clone(), kept.tracking.clone()),
+        stop.clone(),
+    );
+    tokio::spawn(follower.follow());
+    let settings = GatewaySettings {
+        credentials: Some(credentials),
+        ..gateway_settings(config)
+    };
+    let gateway = Gateway::new(fleet, settings, Some(kept), stop.clone());
     gateway.remember_dispatches().await;
     let seat = Seat {
         ledger,

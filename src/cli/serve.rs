@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
 use super::role::{Rank, Role};
-use super::{Failure, logging, output, runtime, slim};
-use crate::config::settings::BEARER_VARIABLE;
+use super::{Failure, logging, output, pair, runtime, slim};
+use crate::config::settings::{BEARER_VARIABLE, PAIRING_VARIABLE};
 use crate::config::state::StateDir;
 use crate::config::{Auth, Config, LogFormat, WorkingDirectory};
 use crate::http::{self, HttpSettings};
@@ -34,6 +34,15 @@ const FLAGS_OF_TOKEN: &[&str] = &["config", "env-file", "state-dir"];
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
+    /// A pairing link: the machine is paired first
+    link: Option<String>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// What `serve` takes besides, also where the command is left out.
+#[derive(Debug, clap::Args)]
+pub(super) struct Flags {
     /// Serve one client on stdin and stdout; reads nothing from the working directory
     #[arg(long)]
     stdio: bool,
@@ -41,11 +50,18 @@ pub(super) struct Args {
     settings: SettingFlags<true>,
 }
 
+impl From<Flags> for Args {
+    fn from(flags: Flags) -> Self {
+        Self { link: None, flags }
+    }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   t3code-mcp serve                                     what ./t3code.toml describes
   t3code-mcp serve --config ~/t3code.toml -p 9000
   t3code-mcp serve --stdio --config ~/t3code.toml      started by an MCP client
+  t3code-mcp serve '<link>'                            paired first by the link of `t3 pair`
   t3code-mcp serve --max-mode auto-accept-edits        no agent may do more
 
 It stops on SIGTERM or Ctrl-C: open waits are answered first, within 10 s.";
@@ -61,20 +77,40 @@ struct DefaultBearer {
 
 /// Serves.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let working_directory = if args.stdio {
+    let flags = &args.flags;
+    let working_directory = if flags.stdio {
         WorkingDirectory::Closed
     } else {
         WorkingDirectory::ConfigAndEnv
     };
-    let config = args.settings.load(working_directory)?;
+    let mut config = flags.settings.load(working_directory)?;
     logging::start(&config.log)?;
     logging::notes(&config.notes);
+    if paired_first(args.link.as_deref(), &config)? {
+        config = flags.settings.load(working_directory)?;
+    }
     runtime::allow_connections();
-    if args.stdio {
+    if flags.stdio {
         return runtime::run(stdio(&config))?;
     }
-    let bearer = default_bearer(&config, &args.settings.shown(FLAGS_OF_TOKEN))?;
+    let bearer = default_bearer(&config, &flags.settings.shown(FLAGS_OF_TOKEN))?;
     runtime::run(over_http(&config, bearer))?
+}
+
+/// Pairs by the link that is given, or by the one of the environment. The latter stays there over many starts, so that it does not work any
+/// more is no reason not to serve.
+fn paired_first(given: Option<&str>, config: &Config) -> Result<bool, Failure> {
+    match (given, &config.pairing_link) {
+        (Some(link), _) => pair::at_start(config, &SecretString::from(link)),
+        (None, Some(link)) => Ok(pair::at_start(config, link).unwrap_or_else(|failure| {
+            tracing::error!(
+                "the link in {PAIRING_VARIABLE} was not used: {}",
+                Untrusted(&failure.to_string())
+            );
+            false
+        })),
+        (None, None) => Ok(false),
+    }
 }
 
 fn default_bearer(config: &Config, flags: &str) -> Result<Option<DefaultBearer>, Failure> {
@@ -215,7 +251,9 @@ fn announce(config: &Config, bound: SocketAddr, bearer: Option<&DefaultBearer>) 
         "  Claude Code: claude mcp add --transport http t3code {url}{header}"
     ));
     if machines.is_empty() {
-        say("  machines:    none yet. Write this into t3code.toml, set T3_TOKEN, start again:");
+        say("  machines:    none yet. On the T3 host `t3 pair` prints a link. In another shell here:");
+        say("                 t3code-mcp pair mac '<link>'");
+        say("               or write this into t3code.toml, set T3_TOKEN, start again:");
         for line in [
             "[machines.mac]",
             "url = \"http://127.0.0.1:3773\"",

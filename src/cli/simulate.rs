@@ -1,6 +1,7 @@
 //! `simulate`: a T3 server in memory, to try the gateway without a T3.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use serde_json::json;
 
@@ -28,6 +29,9 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// How long the link that is printed can be used, once.
+const LINK_LIFE: Duration = Duration::from_hours(24);
+
 const HELP: &str = "\
 The agent obeys the last line of a prompt: say X, sleep N, fail X, ask (two questions), approve CMD,
 tool, edit FILE, crash. Nothing is kept, and no command is run.
@@ -49,15 +53,21 @@ async fn simulate(args: &Args) -> Result<(), Failure> {
         ..SimulatorOptions::default()
     };
     let simulator = Simulator::start(options).await.map_err(Failure::said)?;
+    let link = format!(
+        "{}/pair#token={}",
+        simulator.url(),
+        simulator.faults().pairing_code(LINK_LIFE)
+    );
     if args.json {
-        output::line_of_json(&json!({"url": simulator.url(), "project": "t3-smoke"}));
+        output::line_of_json(&json!({"url": simulator.url(), "project": "t3-smoke", "link": link}));
     }
     output::complain(format_args!(
         "a simulated T3 listens on {}, with the project t3-smoke",
         simulator.url()
     ));
+    output::complain(format_args!("pair it:  t3code-mcp pair simulated '{link}'"));
     output::complain(format_args!(
-        "put it into t3code.toml, and set T3_TOKEN to {}:",
+        "or put it into t3code.toml, and set T3_TOKEN to {}:",
         args.token.as_ref().map_or("anything", |_| "the token")
     ));
     output::complain(format_args!(

@@ -65,7 +65,7 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 struct Step {
-    step: &'static str,
+    name: &'static str,
     ok: bool,
     seconds: f64,
     /// What came of it, or why it failed.
@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             silent: args.json,
             ..Report::default()
         };
-        report.ok = go(asking, args, &mut report).await.is_some();
+        report.ok = Box::pin(go(asking, args, &mut report)).await.is_some();
         if !report.ok {
             stop(asking, &mut report).await;
         }
@@ -138,7 +138,7 @@ fn task(word: &str) -> DispatchArgs {
 type Done<T> = Result<(T, String), Failure>;
 
 impl Report {
-    async fn step<T>(&mut self, step: &'static str, work: impl Future<Output = Done<T>>) -> Option<T> {
+    async fn step<T>(&mut self, name: &'static str, work: impl Future<Output = Done<T>>) -> Option<T> {
         let begun = Instant::now();
         let (ok, said, result) = match work.await {
             Ok((result, said)) => (true, said, Some(result)),
@@ -147,10 +147,10 @@ impl Report {
         let seconds = (begun.elapsed().as_secs_f64() * 10.0).round() / 10.0;
         if !self.silent {
             let mark = if ok { '✓' } else { '✗' };
-            output::say(format_args!("{mark} {step} ({seconds:.1} s): {}", view::fact(&said)));
+            output::say(format_args!("{mark} {name} ({seconds:.1} s): {}", view::fact(&said)));
         }
         self.steps.push(Step {
-            step,
+            name,
             ok,
             seconds,
             said,
@@ -191,7 +191,7 @@ async fn answered(asking: &Asking, thread: &str, timeout: u64, word: &str) -> Do
         thread_id: Some(thread.to_owned()),
         ..WaitArgs::default()
     };
-    let answer = wait::until_done(asking, wait, Patience::of(Some(timeout))).await?;
+    let answer = Box::pin(wait::until_done(asking, wait, Patience::of(Some(timeout)))).await?;
     if answer.timed_out {
         return Err(Failure::said(format_args!(
             "the run did not end within {timeout} s. Give it more with --timeout"

@@ -100,13 +100,18 @@ fn head(out: &mut String, view: &ThreadView) {
     if let Some(run) = &view.run {
         row(out, "run", &run_line(run));
     }
-    let place = [view.machine.as_str(), view.project.as_str()].map(fact).join(", ");
-    if place != ", " {
-        row(out, "machine", &place);
-    }
-    let model = [view.model.as_str(), view.runtime_mode.as_str()].map(fact).join(", ");
-    if model != ", " {
-        row(out, "model", &model);
+    for (name, parts) in [
+        ("machine", [&view.machine, &view.project]),
+        ("model", [&view.model, &view.runtime_mode]),
+    ] {
+        let known: Vec<String> = parts
+            .iter()
+            .filter(|part| !part.is_empty())
+            .map(|part| fact(part))
+            .collect();
+        if !known.is_empty() {
+            row(out, name, &known.join(", "));
+        }
     }
     for (name, value) in [
         ("session", &view.session),

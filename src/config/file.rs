@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, ConfigErrors, Place, nearest};
-use super::settings::{self, Kind, LATER_KEYS, SETTINGS};
+use super::settings::{self, Kind, SETTINGS};
 
 /// No config is larger; a larger file is another file.
 const LARGEST: u64 = 1024 * 1024;
@@ -129,9 +129,6 @@ impl Walk {
     }
 
     fn entry(&mut self, value: &DeValue<'_>, path: &str, pattern: &str, name: &str) -> Result<(), String> {
-        if let Some((_, why)) = LATER_KEYS.iter().find(|(key, _)| *key == pattern) {
-            return Err(format!("`{path}` is not supported: {why}. Take it out"));
-        }
         if let Some(setting) = settings::at(pattern) {
             if let (Kind::Map, DeValue::Table(inner)) = (setting.kind, value) {
                 for key in inner.keys() {

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
+use super::credentials::{Credentials, Kept};
 use super::env::{Environment, distrust};
 use super::error::{ConfigError, ConfigErrors, Place};
 use super::file::{self, Tree, join};
 use super::raw::Raw;
-use super::settings::{self, CONFIG_VARIABLE, Kind, LATER_VARIABLES, SETTINGS, STATE_DIR, Setting};
+use super::settings::{self, CONFIG_VARIABLE, Kind, MODEL, SETTINGS, STATE_DIR, Setting};
+use super::state::{StateDir, StateError};
 use super::validate;
 use super::{Config, Note};
 
@@ -50,12 +52,6 @@ pub struct Request {
 pub fn load(request: &Request, mut environment: Environment) -> Result<Config, ConfigErrors> {
     let mut notes = Vec::new();
     read_env_file(request, &mut environment, &mut notes)?;
-    for (name, why) in LATER_VARIABLES {
-        if environment.get(name).is_some() {
-            let problem = format!("is set, and not supported: {why}. Take it out");
-            return Err(ConfigError::new(environment.place(name), problem).into());
-        }
-    }
     let mut tree = match find_config(request, &environment)? {
         Some(path) => {
             let tree = file::parse(&path, &file::read_text(&path)?)?;
@@ -72,6 +68,7 @@ pub fn load(request: &Request, mut environment: Environment) -> Result<Config, C
         .to_owned();
     overlay(&mut tree.1, request, &environment)?;
     let state_dir = state_dir(&tree.1, request, &environment, &config_directory)?;
+    let kept = kept(&state_dir);
     let Tree { table, places } = tree.1;
     let raw: Raw = serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
         let path = error.path().to_string();
@@ -89,8 +86,30 @@ pub fn load(request: &Request, mut environment: Environment) -> Result<Config, C
         places: &places,
         environment: &environment,
         config_directory: &config_directory,
+        kept: &kept,
+        model: model(request, &environment),
     };
     validate::config(raw, &context, state_dir, notes)
+}
+
+/// What pairing left in the state directory, as far as it can be read. A directory that is not as it should be is judged by whoever opens it.
+fn kept(state_dir: &Path) -> BTreeMap<String, Result<Kept, StateError>> {
+    match StateDir::existing(state_dir) {
+        Ok(Some(state)) => Credentials::of(&state).all(),
+        Ok(None) | Err(_) => BTreeMap::new(),
+    }
+}
+
+/// The model that a flag or variable sets for every machine.
+fn model(request: &Request, environment: &Environment) -> Option<(String, Place)> {
+    let setting = settings::at(MODEL)?;
+    let from_flag = setting
+        .flag
+        .and_then(|flag| Some((request.flags.get(flag)?.clone(), Place::Flag(flag))));
+    from_flag.or_else(|| {
+        let name = setting.variable?;
+        Some((environment.get(name)?.to_owned(), environment.place(name)))
+    })
 }
 
 /// The place of a key, or of the table around it where the key itself is not there.

@@ -5,9 +5,11 @@
 //! Nothing here talks to a machine, and no token is ever read from a config file, logged or put into an error. Called by `cli`; everything
 //! above reads the structs.
 
+pub mod credentials;
 mod env;
 mod error;
 mod file;
+pub mod link;
 mod load;
 mod raw;
 mod secrets;
@@ -31,6 +33,7 @@ use url::Url;
 use crate::outbound::bare;
 use crate::protocol::{OptionValue, RuntimeMode};
 
+use credentials::Kept;
 pub use env::Environment;
 pub use error::{ConfigError, ConfigErrors, Place};
 pub use load::{CONFIG_FILE, Request, WorkingDirectory, load};
@@ -54,6 +57,10 @@ pub struct Config {
     pub bearer: Option<SecretString>,
     /// `T3CODE_MCP_ORIGIN`: the origin of what is dispatched over stdio.
     pub origin: Option<String>,
+    /// `T3_PAIRING_URL`: a pairing link that is used at the start.
+    pub pairing_link: Option<SecretString>,
+    /// What holds for machines that pairing made, which no file describes.
+    pub unnamed: Unnamed,
     /// Which files were read, which were left alone and why, what is odd: to be logged at the start.
     pub notes: Vec<Note>,
 }
@@ -67,6 +74,10 @@ pub struct MachineConfig {
     pub url: Url,
     /// Its token.
     pub token: TokenSource,
+    /// Agents may renew its credential with a pairing code.
+    pub agent_pairing: bool,
+    /// Pairing made it: it stands in no file, but in the state directory.
+    pub in_state: bool,
     /// fnmatch patterns against a project's title and workspace root: what matches none does not exist. Never empty.
     pub projects: Vec<String>,
     /// The model of a dispatch that names none: `instance/model`, `instance:model` or a bare model.
@@ -85,13 +96,65 @@ pub struct MachineConfig {
     pub frame_limit: usize,
 }
 
-/// Where a machine's token comes from.
+/// Where a machine's token comes from. Without one it says `needs_pairing`, and what to do.
 #[derive(Clone, Debug)]
-pub struct TokenSource {
-    /// The environment variable that the config names.
-    pub variable: String,
-    /// Its value; none where it is not set, then the machine says `needs_pairing` and names the variable.
-    pub token: Option<SecretString>,
+pub enum TokenSource {
+    /// From the environment.
+    Variable {
+        /// The variable that the config names.
+        variable: String,
+        /// Its value; none where it is not set.
+        token: Option<SecretString>,
+    },
+    /// From pairing: it is kept in the state directory; none where it is not paired yet.
+    Pairing(Option<Box<Kept>>),
+}
+
+impl TokenSource {
+    /// The token, if there is one.
+    pub fn token(&self) -> Option<&SecretString> {
+        match self {
+            Self::Variable { token, .. } => token.as_ref(),
+            Self::Pairing(kept) => kept.as_ref().map(|kept| &kept.token),
+        }
+    }
+}
+
+/// What the operator set for every machine: it holds for those that pairing made, too.
+#[derive(Clone, Debug)]
+pub struct Unnamed {
+    /// The model of a dispatch that names none.
+    pub model: Option<String>,
+    /// The gateway-wide ceiling.
+    pub max_runtime_mode: Option<RuntimeMode>,
+    /// The largest frame taken from T3, in bytes.
+    pub frame_limit: usize,
+}
+
+impl Unnamed {
+    /// The machine that pairing made; none where what is kept belongs to a machine of the config.
+    pub fn machine(&self, kept: Kept) -> Option<MachineConfig> {
+        Some(MachineConfig {
+            name: kept.machine.clone(),
+            url: kept.url.clone(),
+            projects: kept.projects.clone()?,
+            model: self.model.clone(),
+            options: BTreeMap::new(),
+            runtime_mode: None,
+            max_runtime_mode: self.max_runtime_mode,
+            ca_file: None,
+            frame_limit: self.frame_limit,
+            token: TokenSource::Pairing(Some(Box::new(kept))),
+            agent_pairing: false,
+            scratch: false,
+            in_state: true,
+        })
+    }
+}
+
+/// What is wrong with a machine's name, if something is.
+pub fn machine_name(name: &str) -> Result<(), String> {
+    values::name(name)
 }
 
 /// The endpoint and who may use it.
@@ -162,6 +225,8 @@ pub struct HookConfig {
     pub secrets: Vec<SecretString>,
     /// A PEM file of further certificate authorities.
     pub ca_file: Option<PathBuf>,
+    /// Credentials that end soon, or have ended, are told as events.
+    pub credentials: bool,
 }
 
 impl fmt::Debug for HookConfig {
@@ -172,6 +237,7 @@ impl fmt::Debug for HookConfig {
             .field("token", &self.token.is_some())
             .field("secrets", &self.secrets.len())
             .field("ca_file", &self.ca_file)
+            .field("credentials", &self.credentials)
             .finish()
     }
 }

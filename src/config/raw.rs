@@ -23,6 +23,8 @@ pub(super) struct Raw {
 pub(super) struct RawMachine {
     pub(super) url: Option<String>,
     pub(super) token_env: Option<String>,
+    pub(super) pairing: bool,
+    pub(super) agent_pairing: bool,
     pub(super) projects: Option<Vec<String>>,
     pub(super) model: Option<String>,
     #[serde(default)]
@@ -66,6 +68,8 @@ pub(super) struct RawHook {
     pub(super) secret_env: Option<String>,
     pub(super) previous_secret_env: Option<String>,
     pub(super) ca_file: Option<PathBuf>,
+    #[serde(default)]
+    pub(super) credentials: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -112,6 +112,10 @@ pub const CONFIG_VARIABLE: &str = "T3CODE_MCP_CONFIG";
 pub const BEARER_VARIABLE: &str = "T3CODE_MCP_TOKEN";
 /// The variable that holds the origin of what is dispatched over stdio.
 pub const ORIGIN_VARIABLE: &str = "T3CODE_MCP_ORIGIN";
+/// The variable that holds a pairing link.
+pub const PAIRING_VARIABLE: &str = "T3_PAIRING_URL";
+/// The name of the setting that is a machine's default model.
+pub(super) const MODEL: &str = "machines.*.model";
 /// The name of the state directory's setting.
 pub const STATE_DIR: &str = "state_dir";
 
@@ -136,6 +140,10 @@ pub const SETTINGS: &[Setting] = &[
          1,024 bytes.",
     )
     .variable(ORIGIN_VARIABLE),
+    Setting::outside_the_file(
+        "A pairing link that `serve` uses at the start, as `serve '<link>'` does. One that this gateway has used before is left alone.",
+    )
+    .variable(PAIRING_VARIABLE),
     Setting::key(
         STATE_DIR,
         Kind::Text,
@@ -147,8 +155,21 @@ pub const SETTINGS: &[Setting] = &[
     Setting::key(
         "machines.*.token_env",
         Kind::Text,
-        "Required. The environment variable that holds the machine's token. While it is not set the machine says `needs_pairing`.",
+        "This or `pairing` is required. The environment variable that holds the machine's token. While it is not set the machine says \
+         `needs_pairing`.",
     ),
+    Setting::key(
+        "machines.*.pairing",
+        Kind::Switch,
+        "Instead of `token_env`: the credential comes from `t3code-mcp pair <name> '<link>'` and is kept in the state directory.",
+    )
+    .default("false"),
+    Setting::key(
+        "machines.*.agent_pairing",
+        Kind::Switch,
+        "With `pairing`: agents may renew the credential by the tool `t3_pair`. The code goes to `url` and nowhere else.",
+    )
+    .default("false"),
     Setting::key(
         "machines.*.projects",
         Kind::List,
@@ -156,7 +177,7 @@ pub const SETTINGS: &[Setting] = &[
          does not exist for any tool.",
     ),
     Setting::key(
-        "machines.*.model",
+        MODEL,
         Kind::Text,
         "The model of a dispatch that names none: `instance/model`. Without it: the project's own. The variable and the flag set it for every machine.",
     )
@@ -338,6 +359,14 @@ pub const SETTINGS: &[Setting] = &[
     )
     .variable("T3CODE_MCP_HOOK_CA_FILE")
     .flag("hook-ca-file"),
+    Setting::key(
+        "hook.credentials",
+        Kind::Switch,
+        "Whether it is told as the event `credential` when a machine's credential ends in 14, 7, 3 or 1 days, or has ended.",
+    )
+    .variable("T3CODE_MCP_HOOK_CREDENTIALS")
+    .flag("hook-credentials")
+    .default("false"),
     Setting::key("log.filter", Kind::Text, "What is logged to stderr: `error`, `warn`, `info`, `debug`, or a `tracing` filter.")
         .variable("T3CODE_MCP_LOG")
         .flag("log")
@@ -347,15 +376,6 @@ pub const SETTINGS: &[Setting] = &[
         .flag("log-format")
         .default("\"text\""),
 ];
-
-/// What a later version takes and this one does not: the file's keys and tables, and why. Naming one is an error, so that nobody believes
-/// it to be at work.
-pub const LATER_KEYS: &[(&str, &str)] = &[("machines.*.pairing", PAIRING), ("machines.*.agent_pairing", PAIRING)];
-
-/// The same for environment variables.
-pub const LATER_VARIABLES: &[(&str, &str)] = &[("T3_PAIRING_URL", PAIRING)];
-
-const PAIRING: &str = "this version cannot pair; create a token on the T3 host, put it into an environment variable and name that with token_env";
 
 /// The setting at a key of the file.
 pub fn at(key: &str) -> Option<&'static Setting> {
@@ -446,13 +466,6 @@ mod tests {
                     "{key} lacks a variable or a flag"
                 );
             }
-        }
-    }
-
-    #[test]
-    fn a_key_is_never_both_here_and_later() {
-        for (key, _) in LATER_KEYS {
-            assert!(at(key).is_none(), "{key}");
         }
     }
 

@@ -14,6 +14,8 @@ use secrecy::SecretString;
 const BEARER_FILE: &str = "bearer";
 /// A bearer's file is no longer.
 const LONGEST_BEARER: u64 = 4096;
+/// What is to be done about a bearer's file that cannot be used.
+const NEW_BEARER: &str = "Remove it; a new bearer is made";
 /// Endings by which a path that is not there yet is a file's.
 const FILE_ENDINGS: &[&str] = &["db", "json", "sqlite", "sqlite3", "toml"];
 
@@ -28,7 +30,7 @@ pub struct StateError {
 }
 
 impl StateError {
-    fn new(path: &Path, problem: impl Into<String>) -> Self {
+    pub(super) fn new(path: &Path, problem: impl Into<String>) -> Self {
         Self {
             path: path.to_owned(),
             problem: problem.into(),
@@ -91,6 +93,16 @@ impl StateDir {
             close(&directory).map_err(broken)?;
         }
         Ok(Self { directory, named_by })
+    }
+
+    /// The directory if it is there; looking makes nothing.
+    pub fn existing(path: &Path) -> Result<Option<Self>, StateError> {
+        let directory = directory_of(path).unwrap_or_else(|| path.to_owned());
+        if directory.exists() {
+            Self::open(path).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Its path.
@@ -193,48 +205,54 @@ fn close(directory: &Path) -> Result<(), String> {
 /// The bearer in a file; none where there is no file.
 fn read_bearer(path: &Path) -> Result<Option<SecretString>, StateError> {
     let broken = |problem: String| StateError::new(path, problem);
+    let Some(file) = open_own(path, NEW_BEARER)? else {
+        return Ok(None);
+    };
+    let mut text = String::new();
+    file.take(LONGEST_BEARER)
+        .read_to_string(&mut text)
+        .map_err(|error| broken(format!("cannot be read ({error}). {NEW_BEARER}")))?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(broken(format!("holds no token. {NEW_BEARER}")));
+    }
+    Ok(Some(SecretString::from(token)))
+}
+
+/// Opens a file that holds a secret, without following links; none where there is none. One that is not ours, or not closed to others, is
+/// refused, with what to do about it.
+pub(super) fn open_own(path: &Path, remedy: &str) -> Result<Option<File>, StateError> {
+    let broken = |problem: String| StateError::new(path, format!("{problem}. {remedy}"));
     let opened = OpenOptions::new()
         .read(true)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .custom_flags(
+            (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK)
+                .bits()
+                .cast_signed(),
+        )
         .open(path);
     let file = match opened {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if path.is_symlink() => {
-            return Err(broken(format!(
-                "is a symbolic link, which is not followed ({error}). Remove it; a new bearer is made"
-            )));
+            return Err(broken(format!("is a symbolic link, which is not followed ({error})")));
         }
-        Err(error) => {
-            return Err(broken(format!(
-                "cannot be read ({error}). Mend its permissions, or remove it: a new bearer is made"
-            )));
-        }
+        Err(error) => return Err(broken(format!("cannot be read ({error})"))),
     };
     own_and_closed(&file).map_err(broken)?;
-    let mut text = String::new();
-    file.take(LONGEST_BEARER)
-        .read_to_string(&mut text)
-        .map_err(|error| broken(format!("cannot be read ({error}). Remove it; a new bearer is made")))?;
-    let token = text.trim();
-    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(broken("holds no token. Remove it; a new bearer is made".to_owned()));
-    }
-    Ok(Some(SecretString::from(token)))
+    Ok(Some(file))
 }
 
 fn own_and_closed(file: &File) -> Result<(), String> {
     let metadata = file.metadata().map_err(|error| format!("cannot be read ({error})"))?;
     if !metadata.is_file() {
-        return Err("is no file. Remove it; a new bearer is made".to_owned());
+        return Err("is no file".to_owned());
     }
     if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err("belongs to another user. Remove it; a new bearer is made".to_owned());
+        return Err("belongs to another user".to_owned());
     }
     if metadata.mode() & 0o077 != 0 {
-        return Err(
-            "others can read it, so its token is not secret any more. Remove it; a new bearer is made".to_owned(),
-        );
+        return Err("others can read it, so its token is not secret any more".to_owned());
     }
     Ok(())
 }

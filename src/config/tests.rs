@@ -129,7 +129,7 @@ fn a_machine_is_read_with_everything_it_can_have() {
     };
     assert_eq!(machine.url.as_str(), "http://100.64.0.7:3773/");
     assert_eq!(
-        machine.token.token.as_ref().unwrap().expose_secret(),
+        machine.token.token().unwrap().expose_secret(),
         "t3-mac-token-0123456789"
     );
     assert_eq!(machine.options["effort"], OptionValue::Text("high".to_owned()));
@@ -180,6 +180,7 @@ fn each_setting_with_a_variable_and_a_flag_is_set_by_both() {
         ("hook.secret_env", "NEW"),
         ("hook.previous_secret_env", "NEW"),
         ("hook.ca_file", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")),
+        ("hook.credentials", "true"),
         ("log.filter", "debug"),
         ("log.format", "json"),
     ];
@@ -285,7 +286,7 @@ fn only_what_may_read_the_env_file_reads_it() {
 #[test]
 fn a_machine_whose_token_is_not_set_is_kept_and_named() {
     let config = Trial::new().config(MACHINE).load().unwrap();
-    assert!(config.machines[0].token.token.is_none());
+    assert!(config.machines[0].token.token().is_none());
     assert!(
         matches!(config.notes.as_slice(), [Note::Read(_), Note::NoToken { variable, .. }] if variable == "T3_MAC_TOKEN")
     );
@@ -424,6 +425,69 @@ fn no_secret_is_ever_shown() {
     assert!(!bad.contains("sesame"), "{bad}");
 }
 
+/// A credential as pairing keeps it.
+fn kept(projects: &str) -> String {
+    format!(
+        "{{\"url\": \"http://127.0.0.1:9\", \"token\": \"sesame\", \"environment\": \"env\", \"paired_at\": \"2026-12-01T00:00:00Z\", \
+         \"from_a_newer_version\": 1{projects}}}"
+    )
+}
+
+const CREDENTIALS: &str = "home/.local/state/t3code-mcp/credentials";
+
+fn closed(trial: Trial) -> Trial {
+    for folder in ["home/.local/state/t3code-mcp", CREDENTIALS] {
+        let path = trial.root.path().join(folder);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    trial
+}
+
+#[test]
+fn a_machine_that_pairing_made_is_there_under_what_is_set_for_all() {
+    let trial = Trial::new()
+        .file(&format!("{CREDENTIALS}/box.json"), &kept(", \"projects\": [\"web-*\"]"))
+        .file(&format!("{CREDENTIALS}/left_over.json"), &kept(""))
+        .flag("model", "codex/other")
+        .flag("max-mode", "auto");
+    let config = closed(trial).load().unwrap();
+    let names: Vec<&str> = config.machines.iter().map(|machine| machine.name.as_str()).collect();
+    assert_eq!(names, ["box"], "what the config had, and has no more, is no machine");
+    let machine = &config.machines[0];
+    assert_eq!(machine.token.token().unwrap().expose_secret(), "sesame");
+    assert_eq!((machine.in_state, machine.agent_pairing), (true, false));
+    assert_eq!(machine.projects, ["web-*"]);
+    assert_eq!(machine.model.as_deref(), Some("codex/other"));
+    assert_eq!(machine.max_runtime_mode, Some(RuntimeMode::Auto));
+    assert!(!format!("{config:?}").contains("sesame"));
+}
+
+#[test]
+fn a_machine_of_the_config_takes_only_the_token_from_pairing() {
+    let text = "[machines.box]\nurl = \"http://box.example\"\npairing = true\nprojects = [\"mine\"]\n";
+    let config = Trial::new().config(text).load().unwrap();
+    assert!(config.machines[0].token.token().is_none());
+    let trial = Trial::new()
+        .config(text)
+        .file(&format!("{CREDENTIALS}/box.json"), &kept(", \"projects\": [\"*\"]"));
+    let config = closed(trial).load().unwrap();
+    let machine = &config.machines[0];
+    assert_eq!(
+        (machine.in_state, machine.projects.as_slice()),
+        (false, ["mine".to_owned()].as_slice())
+    );
+    assert_eq!(machine.url.as_str(), "http://box.example/");
+    assert!(machine.token.token().is_some());
+    let trial = Trial::new()
+        .config(text)
+        .file_with_mode(&format!("{CREDENTIALS}/box.json"), &kept(""), 0o644);
+    let config = closed(trial).load().unwrap();
+    assert!(config.machines[0].token.token().is_none());
+    let warned =
+        |note: &Note| matches!(note, Note::Warning(text) if text.contains("box") && text.contains("others can read"));
+    assert!(config.notes.iter().any(warned), "{:?}", config.notes);
+}
+
 #[test]
 #[allow(clippy::too_many_lines, reason = "a list of what can be wrong")]
 fn each_error_says_where_what_and_how_to_mend_it() {
@@ -443,8 +507,14 @@ fn each_error_says_where_what_and_how_to_mend_it() {
             file("[machines.mac]\nmax_runtim_mode = \"auto\"\n"),
         ),
         ("a token in the file", file("[machines.mac]\ntoken = \"x\"\n")),
-        ("pairing comes later", file("[machines.mac]\npairing = true\n")),
-        ("a later variable", Trial::new().variable("T3_PAIRING_URL", "http://x")),
+        (
+            "two ways to a token",
+            file("[machines.mac]\nurl = \"http://h\"\ntoken_env = \"T\"\npairing = true\nprojects = [\"*\"]\n"),
+        ),
+        (
+            "agents that pair what is not paired",
+            file("[machines.mac]\nurl = \"http://h\"\ntoken_env = \"T\"\nagent_pairing = true\nprojects = [\"*\"]\n"),
+        ),
         ("machines is no table", file("machines = 1\n")),
         ("client is no list", file("[server.client]\nname = \"x\"\n")),
         ("wrong type", file("[server]\nport = \"many\"\n")),

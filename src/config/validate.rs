@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::credentials::Kept;
 use super::env::Environment;
 use super::error::{ConfigError, ConfigErrors, Place, nearest};
 use super::load::nearest_place;
 use super::raw::{Raw, RawClient, RawLog, RawMachine, RawServer, RawWatch};
-use super::settings::{BEARER_VARIABLE, LATER_VARIABLES, ORIGIN_VARIABLE, SETTINGS};
+use super::settings::{BEARER_VARIABLE, ORIGIN_VARIABLE, PAIRING_VARIABLE, SETTINGS};
+use super::state::StateError;
 use super::{
     Auth, ClientConfig, Config, DEFAULT_CLIENT, LogConfig, LogFormat, MachineConfig, Note, ServerConfig, TokenSource,
-    WatchConfig, secrets, values,
+    Unnamed, WatchConfig, secrets, values,
 };
 use crate::protocol::RuntimeMode;
 
@@ -33,6 +35,8 @@ const LONGEST_KEPT: Duration = Duration::from_hours(8_760);
 const LONGEST_WATCH: Duration = Duration::from_hours(720);
 /// What switches such a time off.
 const OFF: &str = "off";
+/// The largest frame that is taken from a machine where nothing is set.
+const DEFAULT_FRAME_LIMIT: usize = 64 * 1024 * 1024;
 /// A bearer that is shorter can be guessed.
 const SHORT_TOKEN: usize = 16;
 
@@ -44,6 +48,10 @@ pub(super) struct Context<'a> {
     pub(super) environment: &'a Environment,
     /// Where relative paths of the file start.
     pub(super) config_directory: &'a Path,
+    /// What pairing got.
+    pub(super) kept: &'a BTreeMap<String, Result<Kept, StateError>>,
+    /// The model that is set for every machine.
+    pub(super) model: Option<(String, Place)>,
 }
 
 /// Validates the whole.
@@ -59,25 +67,40 @@ pub(super) fn config(
         notes,
         token_variables: BTreeSet::new(),
     };
-    let names: Vec<String> = raw.machines.keys().cloned().collect();
+    let mut names: Vec<String> = raw.machines.keys().cloned().collect();
+    let made = context
+        .kept
+        .iter()
+        .filter(|(name, _)| !raw.machines.contains_key(*name));
+    let made: Vec<Kept> = made
+        .filter_map(|(name, kept)| check.kept(name, kept.as_ref()))
+        .collect();
+    names.extend(made.iter().map(|kept| kept.machine.clone()));
     let ceiling = check.mode("server.max_runtime_mode", Some(&raw.server.max_runtime_mode));
     let machines: Vec<_> = raw
         .machines
         .into_iter()
         .map(|(name, machine)| check.machine(name, machine, ceiling))
         .collect();
+    let unnamed = check.unnamed(ceiling, machines.is_empty());
     let bearer = check.variable_token(BEARER_VARIABLE);
     let server = check.server(raw.server, &names, bearer.as_ref());
     let watch = check.watch(&raw.watch);
     let hook = check.hook(raw.hook);
     let log = check.log(raw.log);
     let origin = check.origin();
+    let pairing_link = context.environment.get(PAIRING_VARIABLE).map(SecretString::from);
     check.strange_variables();
     let Check { errors, notes, .. } = check;
     // A part is missing only where an error says why.
     match (machines.into_iter().collect::<Option<Vec<_>>>(), server, watch, log) {
-        (Some(machines), Some(server), Some(watch), Some(log)) if errors.is_empty() => Ok(Config {
-            machines,
+        (Some(mut machines), Some(server), Some(watch), Some(log)) if errors.is_empty() => Ok(Config {
+            machines: {
+                machines.extend(made.into_iter().filter_map(|kept| unnamed.machine(kept)));
+                machines
+            },
+            unnamed,
+            pairing_link,
             server,
             hook,
             watch,
@@ -117,8 +140,7 @@ impl Check<'_> {
         let named = self.take(&path, values::name(&name));
         let url = self.required(&key("url"), "url = \"http://127.0.0.1:3773\"", raw.url.as_deref());
         let url = url.and_then(|url| self.take(&key("url"), values::url(url)));
-        let variable = self.required(&key("token_env"), "token_env = \"T3_TOKEN\"", raw.token_env.as_deref());
-        let token = variable.and_then(|variable| self.machine_token(&name, &key("token_env"), variable));
+        let token = self.token_source(&name, &path, &raw);
         let projects = self.required(&key("projects"), "projects = [\"*\"] to show all", raw.projects);
         let projects = projects.and_then(|projects| self.take(&key("projects"), values::patterns(projects)));
         let model = raw
@@ -141,6 +163,8 @@ impl Check<'_> {
             name,
             url: url?,
             token: token?,
+            agent_pairing: raw.agent_pairing,
+            in_state: false,
             projects: projects?,
             model,
             options: raw.options,
@@ -150,6 +174,70 @@ impl Check<'_> {
             ca_file,
             frame_limit: frame_limit?,
         })
+    }
+
+    /// Where the token comes from: by one of the two ways.
+    fn token_source(&mut self, name: &str, path: &str, raw: &RawMachine) -> Option<TokenSource> {
+        let key = |key: &str| format!("{path}.{key}");
+        if raw.agent_pairing && !raw.pairing {
+            self.wrong(
+                &key("agent_pairing"),
+                "is true without pairing = true: there is no credential that agents could renew. Set that, or take this out",
+            );
+        }
+        match (raw.token_env.as_deref(), raw.pairing) {
+            (Some(variable), false) => {
+                if self.context.kept.contains_key(name) {
+                    self.notes.push(Note::Warning(format!(
+                        "{name} was paired, and its token comes from {variable} all the same: set pairing = true instead of token_env, or forget \
+                         the other with `t3code-mcp unpair {name}`"
+                    )));
+                }
+                self.machine_token(name, &key("token_env"), variable)
+            }
+            (Some(_), true) => {
+                self.wrong(
+                    &key("pairing"),
+                    "is true, and there is token_env: which token is meant? Take one of them out",
+                );
+                None
+            }
+            (None, true) => {
+                let kept = self.context.kept.get(name);
+                let kept = kept.and_then(|kept| self.kept(name, kept.as_ref()));
+                Some(TokenSource::Pairing(kept.map(Box::new)))
+            }
+            (None, false) => self.required(&key("token_env"), "token_env = \"T3_TOKEN\", or pairing = true", None),
+        }
+    }
+
+    /// A credential that is kept, or a note of why it cannot be used.
+    fn kept(&mut self, name: &str, kept: Result<&Kept, &StateError>) -> Option<Kept> {
+        match kept {
+            Ok(kept) => Some(kept.clone()),
+            Err(error) => {
+                self.notes.push(Note::Warning(format!(
+                    "the credential of {name} cannot be used: {error}"
+                )));
+                None
+            }
+        }
+    }
+
+    /// What holds for machines that no file describes. What is wrong with it was said already where there are others.
+    fn unnamed(&mut self, ceiling: Option<RuntimeMode>, alone: bool) -> Unnamed {
+        let model = self.context.model.clone().and_then(|(model, place)| {
+            let judged = values::model(model);
+            if let (Err(problem), true) = (&judged, alone) {
+                self.errors.push(ConfigError::new(place, problem.clone()));
+            }
+            judged.ok()
+        });
+        Unnamed {
+            model,
+            max_runtime_mode: ceiling,
+            frame_limit: DEFAULT_FRAME_LIMIT,
+        }
     }
 
     fn machine_token(&mut self, name: &str, path: &str, variable: &str) -> Option<TokenSource> {
@@ -169,7 +257,7 @@ impl Check<'_> {
                 variable: variable.to_owned(),
             });
         }
-        Some(TokenSource {
+        Some(TokenSource::Variable {
             variable: variable.to_owned(),
             token,
         })
@@ -402,7 +490,7 @@ impl Check<'_> {
     fn strange_variables(&mut self) {
         let known = || SETTINGS.iter().filter_map(|setting| setting.variable);
         for name in self.context.environment.names() {
-            let ours = known().any(|known| known == name) || LATER_VARIABLES.iter().any(|(later, _)| *later == name);
+            let ours = known().any(|known| known == name);
             if !name.starts_with("T3CODE_MCP_") || ours || self.token_variables.contains(name) {
                 continue;
             }

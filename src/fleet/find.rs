@@ -182,15 +182,17 @@ impl Member {
 
 impl Fleet {
     /// The machines that exist for the caller.
-    pub fn visible<'a>(&'a self, limits: &'a Limits) -> impl Iterator<Item = &'a Arc<Member>> {
-        self.members().iter().filter(|member| limits.machine(member.name()))
+    pub fn visible(&self, limits: &Limits) -> Vec<Arc<Member>> {
+        let members = self.members();
+        let visible = members.iter().filter(|member| limits.machine(member.name()));
+        visible.cloned().collect()
     }
 
     /// The machine of that name.
     pub fn member(&self, limits: &Limits, name: &str) -> Result<Arc<Member>, FleetError> {
         self.visible(limits)
+            .into_iter()
             .find(|member| member.name() == name)
-            .cloned()
             .ok_or_else(|| FleetError::UnknownMachine {
                 name: name.to_owned(),
                 valid: self.names(limits),
@@ -202,9 +204,9 @@ impl Fleet {
         if let Some(name) = name {
             return self.member(limits, name);
         }
-        let mut visible = self.visible(limits);
+        let mut visible = self.visible(limits).into_iter();
         match (visible.next(), visible.next()) {
-            (Some(only), None) => Ok(Arc::clone(only)),
+            (Some(only), None) => Ok(only),
             _ => Err(FleetError::MachineNeeded {
                 valid: self.names(limits),
             }),
@@ -213,7 +215,8 @@ impl Fleet {
 
     /// The names of the machines that exist for the caller.
     pub fn names(&self, limits: &Limits) -> Vec<String> {
-        self.visible(limits).map(|member| member.name().to_owned()).collect()
+        let visible = self.visible(limits);
+        visible.iter().map(|member| member.name().to_owned()).collect()
     }
 
     /// Waits until the machine has shown its first snapshot, at most until [`FIRST_SNAPSHOT`] after the start.
@@ -237,7 +240,7 @@ impl Fleet {
     pub async fn shown(&self, limits: &Limits, machine: Option<&str>) -> Result<Vec<Shown>, FleetError> {
         let members: Vec<Arc<Member>> = match machine {
             Some(name) => vec![self.member(limits, name)?],
-            None => self.visible(limits).cloned().collect(),
+            None => self.visible(limits),
         };
         let shown = members.into_iter().map(|member| async move {
             let error = self.first_snapshot(&member).await.err().or_else(|| member.away());
@@ -259,12 +262,13 @@ impl Fleet {
         machine: Option<&str>,
         id: &ThreadId,
     ) -> Result<Found, FleetError> {
-        if let Some(found) = self.visible(limits).find_map(|member| in_mirror(member, limits, id)) {
+        let visible = self.visible(limits);
+        if let Some(found) = visible.iter().find_map(|member| in_mirror(member, limits, id)) {
             return Ok(found);
         }
         let asked = match machine {
             Some(name) => vec![self.member(limits, name)?],
-            None => self.visible(limits).cloned().collect(),
+            None => visible,
         };
         let mut searches: FuturesUnordered<_> = asked.iter().map(|member| self.search(member, limits, id)).collect();
         let mut missing: Option<FleetError> = None;

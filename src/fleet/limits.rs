@@ -32,6 +32,8 @@ pub struct Within {
     pub max_runtime_mode: Option<RuntimeMode>,
     /// The mode of a dispatch that names none.
     pub runtime_mode: Option<RuntimeMode>,
+    /// Agents may renew the machine's credential.
+    pub agent_pairing: bool,
     /// The scratch project exists too.
     pub scratch: bool,
 }
@@ -83,6 +85,11 @@ impl Limits {
         self.on(machine).and_then(|within| within.runtime_mode)
     }
 
+    /// Whether the limits let agents renew a machine's credential.
+    pub fn agent_pairing(&self, machine: &str) -> bool {
+        self.on(machine).is_none_or(|within| within.agent_pairing)
+    }
+
     fn on(&self, machine: &str) -> Option<&Within> {
         self.within.as_ref().and_then(|within| within.get(machine))
     }
@@ -99,6 +106,7 @@ mod tests {
             projects: Patterns::new([projects]).unwrap(),
             max_runtime_mode,
             runtime_mode: None,
+            agent_pairing: true,
             scratch: false,
         };
         Limits {

@@ -7,13 +7,13 @@ mod find;
 mod limits;
 mod patterns;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, MachineConfig};
-use crate::machine::{Machine, MachineSettings, OptionValue, RuntimeMode};
+use crate::config::{Config, MachineConfig, TokenSource};
+use crate::machine::{Access, Machine, MachineSettings, OptionValue, RuntimeMode, TokenFrom};
 
 pub use find::{FIRST_SNAPSHOT, FleetError, Found, Shown};
 pub use limits::{Limits, Within};
@@ -26,6 +26,8 @@ pub struct Member {
     pub machine: Arc<Machine>,
     /// What the operator allows.
     pub rules: Rules,
+    /// Ends the machine alone.
+    stop: CancellationToken,
 }
 
 /// What the operator allows on a machine, and prefers.
@@ -41,15 +43,44 @@ pub struct Rules {
     pub runtime_mode: Option<RuntimeMode>,
     /// The ceiling.
     pub max_runtime_mode: Option<RuntimeMode>,
+    /// Where its token comes from.
+    pub token: Origin,
     /// T3's scratch project exists too, and takes what names no project.
     pub scratch: bool,
 }
 
-/// All machines.
+/// Where a machine's token comes from, and so how it is renewed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Origin {
+    /// From whoever started the machine.
+    #[default]
+    Given,
+    /// From the environment variable of that name.
+    Variable(String),
+    /// From pairing.
+    Pairing {
+        /// Agents may renew it.
+        by_agents: bool,
+        /// Pairing made the machine: no config describes it.
+        in_state: bool,
+    },
+}
+
+/// All machines. They are those of the config, and those that pairing made, which come and go.
 #[derive(Debug)]
 pub struct Fleet {
-    members: Vec<Arc<Member>>,
+    members: RwLock<Arc<[Arc<Member>]>>,
     started: Instant,
+    stop: CancellationToken,
+}
+
+/// What became of a machine whose credential was looked at again.
+#[derive(Clone, Debug)]
+pub enum Admitted {
+    /// It was there, under the same rules.
+    Before,
+    /// It is new, or its rules are.
+    Now(Arc<Member>),
 }
 
 impl Fleet {
@@ -58,9 +89,12 @@ impl Fleet {
         let machines = config
             .machines
             .iter()
-            .map(|machine| Ok((settings(machine), Rules::from_config(machine)?)))
-            .collect::<Result<_, _>>()?;
-        Ok(Self::start(machines, stop))
+            .map(|machine| Ok((settings(machine), access(machine), Rules::from_config(machine)?)))
+            .collect::<Result<Vec<_>, PatternError>>()?;
+        let members = machines
+            .into_iter()
+            .map(|(settings, access, rules)| Member::start(settings, access, rules, stop));
+        Ok(Self::of(members.collect(), stop))
     }
 
     /// Starts every machine; returns at once.
@@ -68,29 +102,99 @@ impl Fleet {
         let members = machines
             .into_iter()
             .map(|(settings, rules)| {
-                Arc::new(Member {
-                    machine: Machine::start_with_scratch(settings, rules.scratch, stop.clone()),
-                    rules,
-                })
+                let access = Access::of(&settings);
+                Member::start(settings, access, rules, stop)
             })
             .collect();
+        Self::of(members, stop)
+    }
+
+    fn of(members: Vec<Arc<Member>>, stop: &CancellationToken) -> Arc<Self> {
         Arc::new(Self {
-            members,
+            members: RwLock::new(members.into()),
             started: Instant::now(),
+            stop: stop.clone(),
         })
     }
 
-    /// Every machine, in the config's order.
-    pub fn members(&self) -> &[Arc<Member>] {
-        &self.members
+    /// Every machine, in the config's order, and behind them those that pairing made.
+    pub fn members(&self) -> Arc<[Arc<Member>]> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over what pairing left for a machine: its access, and of one that no config describes its rules. One that was not there is
+    /// started.
+    pub fn admit(&self, machine: &MachineConfig) -> Result<Admitted, PatternError> {
+        let rules = Rules::from_config(machine)?;
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let at = members.iter().position(|member| member.name() == machine.name);
+        let before = at.and_then(|at| members.get(at)).cloned();
+        let member = match &before {
+            Some(member) => {
+                member.machine.set_access(access(machine));
+                if member.rules.projects.as_written() == rules.projects.as_written() {
+                    return Ok(Admitted::Before);
+                }
+                Arc::new(Member {
+                    machine: Arc::clone(&member.machine),
+                    rules,
+                    stop: member.stop.clone(),
+                })
+            }
+            None => Member::start(settings(machine), access(machine), rules, &self.stop),
+        };
+        let mut changed = members.to_vec();
+        match at.and_then(|at| changed.get_mut(at)) {
+            Some(place) => place.clone_from(&member),
+            None => changed.push(Arc::clone(&member)),
+        }
+        *members = changed.into();
+        Ok(Admitted::Now(member))
+    }
+
+    /// A machine that pairing made is gone: it does not exist for anybody any more.
+    pub fn dismiss(&self, name: &str) -> bool {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let (gone, left): (Vec<_>, Vec<_>) = members.iter().cloned().partition(|member| member.name() == name);
+        for member in &gone {
+            member.stop.cancel();
+        }
+        *members = left.into();
+        !gone.is_empty()
     }
 }
 
-fn settings(machine: &MachineConfig) -> MachineSettings {
+impl Member {
+    fn start(settings: MachineSettings, access: Access, rules: Rules, stop: &CancellationToken) -> Arc<Self> {
+        let stop = stop.child_token();
+        Arc::new(Self {
+            machine: Machine::start_by(settings, access, rules.scratch, stop.clone()),
+            rules,
+            stop,
+        })
+    }
+}
+
+/// How the config, or what pairing left, says that a machine is reached.
+pub fn access(machine: &MachineConfig) -> Access {
+    let (source, environment) = match &machine.token {
+        TokenSource::Variable { .. } => (TokenFrom::Variable, None),
+        TokenSource::Pairing(kept) => (TokenFrom::Pairing, kept.as_ref().map(|kept| kept.environment.clone())),
+    };
+    Access {
+        url: machine.url.clone(),
+        token: machine.token.token().cloned(),
+        environment,
+        source,
+    }
+}
+
+/// What the config says of a machine's connection.
+pub fn settings(machine: &MachineConfig) -> MachineSettings {
     MachineSettings {
         name: machine.name.clone(),
         url: machine.url.clone(),
-        token: machine.token.token.clone(),
+        token: machine.token.token().cloned(),
         ca_file: machine.ca_file.clone(),
         frame_limit: machine.frame_limit,
     }
@@ -109,6 +213,13 @@ impl Rules {
                 .collect(),
             runtime_mode: machine.runtime_mode,
             max_runtime_mode: machine.max_runtime_mode,
+            token: match &machine.token {
+                TokenSource::Variable { variable, .. } => Origin::Variable(variable.clone()),
+                TokenSource::Pairing(_) => Origin::Pairing {
+                    by_agents: machine.agent_pairing,
+                    in_state: machine.in_state,
+                },
+            },
             scratch: machine.scratch,
         })
     }

@@ -46,24 +46,10 @@ pub struct ItemResult {
     /// It runs: as `t3_dispatch` answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ok: Option<DispatchAnswer>,
-    /// Why it does not.
+    /// Why it does not: code, message, hint and further facts, as where `t3_dispatch` fails.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<ItemError>,
-}
-
-/// Why an item was not started, as `t3_dispatch` fails.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct ItemError {
-    /// The stable code.
-    pub code: String,
-    /// What happened, to what.
-    pub message: String,
-    /// What to do next.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-    /// Further facts.
-    #[serde(flatten)]
-    pub extra: Map<String, Value>,
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub error: Option<ToolError>,
 }
 
 /// How many items one call takes.
@@ -173,7 +159,7 @@ impl Gateway {
             (Some(machine), _) => Some(machine.as_str()),
             (None, Some(thread)) => {
                 let id = ThreadId(thread.clone());
-                let mut members = self.fleet.visible(&caller.limits);
+                let mut members = self.fleet.visible(&caller.limits).into_iter();
                 return members
                     .find(|member| member.machine.thread(&id).is_some())
                     .map(|member| member.name().to_owned());
@@ -236,20 +222,9 @@ impl Gateway {
 
 impl From<Result<DispatchAnswer, ToolError>> for ItemResult {
     fn from(result: Result<DispatchAnswer, ToolError>) -> Self {
-        match result {
-            Ok(ok) => Self {
-                ok: Some(ok),
-                error: None,
-            },
-            Err(error) => Self {
-                ok: None,
-                error: Some(ItemError {
-                    code: error.code.as_str().to_owned(),
-                    message: error.message,
-                    hint: error.hint,
-                    extra: error.extra,
-                }),
-            },
+        Self {
+            error: result.as_ref().err().cloned(),
+            ok: result.ok(),
         }
     }
 }

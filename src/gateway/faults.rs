@@ -43,12 +43,12 @@ impl ToolError {
             MachineError::NeedsPairing { reason } => (
                 ErrorCode::NeedsPairing,
                 format!("{machine} does not accept the gateway's credential: {reason}"),
-                "The operator has to give the gateway a new token for this machine.",
+                "The operator has to renew it; t3_status says how.",
             ),
             MachineError::InsufficientScope { scope } => (
                 ErrorCode::InsufficientScope,
                 format!("The gateway's credential on {machine} lacks the scope {scope}."),
-                "The operator has to give the gateway a token with that scope.",
+                "The operator has to renew it with that scope; t3_status says how.",
             ),
             MachineError::ProtocolUnsupported { message } => (
                 ErrorCode::ProtocolUnsupported,

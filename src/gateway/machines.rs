@@ -88,6 +88,7 @@ impl Gateway {
         let machines = self
             .fleet
             .visible(&caller.limits)
+            .iter()
             .map(|member| view(member, caller, now))
             .collect();
         Ok(MachinesAnswer { machines })
@@ -117,7 +118,7 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
     }
 }
 
-fn credential(status: &MachineStatus, now: Timestamp) -> CredentialView {
+pub(super) fn credential(status: &MachineStatus, now: Timestamp) -> CredentialView {
     let days = status.expires_at.map(|ends| days_left(ends, now));
     let state = match (&status.error, days) {
         (Some(MachineError::NeedsPairing { .. }), _) => "needs_pairing",

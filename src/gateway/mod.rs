@@ -32,6 +32,7 @@ mod modes;
 mod origin;
 mod outbox;
 mod paging;
+mod pairing;
 mod patch;
 mod places;
 mod progress;
@@ -39,6 +40,7 @@ mod projects;
 mod queue;
 mod reading;
 mod receipts;
+mod renewal;
 mod running;
 #[cfg(test)]
 pub(crate) mod samples;
@@ -46,8 +48,10 @@ mod scratch;
 mod searching;
 mod sighting;
 mod standing;
+mod status;
 mod text;
 mod thread;
+mod thread_list;
 mod threads;
 pub mod tracking;
 mod verdict;
@@ -65,6 +69,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config::credentials::Credentials;
 use crate::fleet::Fleet;
 use crate::gateway::memory::Memory;
 use crate::gateway::receipts::Receipts;
@@ -77,7 +82,7 @@ pub use caller::Caller;
 pub use delivery::{Delivered, Delivery};
 pub use diff::{DiffAnswer, DiffArgs, DiffFile};
 pub use dispatch::{DispatchAnswer, DispatchArgs};
-pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemError, ItemResult};
+pub use dispatch_many::{DispatchManyAnswer, DispatchManyArgs, ItemResult};
 pub use error::{ErrorCode, ToolError};
 pub use event::{AskedView, EventBody, EventScene, event_body};
 pub use events::{EventsAnswer, EventsArgs};
@@ -87,11 +92,14 @@ pub use machines::{CredentialView, EXPIRING_SOON_DAYS, MachineView, MachinesAnsw
 pub use models::{LimitView, ModelOptionView, ModelView, ModelsAnswer, ModelsArgs, ProviderView};
 pub use origin::{ORIGIN_BYTES, is_origin};
 pub use outbox::{DeliveryEntry, EventEntry, EventList, event_entry, list_events};
+pub use pairing::{PairAnswer, PairArgs, PairError, PairRequest, Paired, pair};
 pub use progress::{ProgressSink, Tick};
 pub use projects::{ProjectView, ProjectsAnswer, ProjectsArgs, Unreachable};
 pub use queue::{QueueAnswer, QueueArgs};
+pub use renewal::{ISSUE, renewal};
+pub use status::{CredentialHealth, DeliveryHealth, MachineHealth, StatusAnswer, StatusArgs, StreamHealth};
 pub use thread::ThreadArgs;
-pub use threads::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
+pub use thread_list::{AskedRow, FoundBy, LastMessageView, ListedThread, MatchView, ThreadsAnswer, ThreadsArgs};
 pub use view::*;
 pub use wait::{WaitAnswer, WaitArgs};
 pub use watches::{WatchAnswer, WatchArgs, WatchView};
@@ -104,6 +112,8 @@ pub struct GatewaySettings {
     pub wait_without_progress: Duration,
     /// How long a run may stay in `finishing` before it counts as completed.
     pub finish_timeout: Duration,
+    /// Where credentials are kept; none: nothing can be paired.
+    pub credentials: Option<Credentials>,
 }
 
 impl Default for GatewaySettings {
@@ -111,6 +121,7 @@ impl Default for GatewaySettings {
         Self {
             wait_without_progress: Duration::from_secs(50),
             finish_timeout: Duration::from_mins(3),
+            credentials: None,
         }
     }
 }

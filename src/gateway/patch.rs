@@ -178,7 +178,8 @@ mod tests {
         fn nothing_gets_lost_and_nothing_is_too_long(diff in "((diff --git a/x b/x|@@|[+-]|\u{e4}|[a-z\"\\\\ ]{0,9})?\n?){0,30}", room in 0usize..200) {
             let parts = split(&diff);
             let together: String = parts.iter().map(|part| part.text).collect();
-            prop_assert_eq!(together.replace('\n', ""), diff.replace('\n', "").trim_start_matches(|c: char| c.is_whitespace() && together.is_empty()));
+            let lost = diff.strip_suffix(together.as_str());
+            prop_assert!(lost.is_some_and(|lost| lost.trim().is_empty()), "{lost:?}");
             let fitted = fit(&parts, room);
             prop_assert!(text::written(&fitted.text) <= room);
             prop_assert_eq!(fitted.left_out.len(), parts.len());

@@ -3,9 +3,11 @@
 //! What must not be lost stands in the ledger before it is said here: a wish that is lost with the process is found again there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::fleet::Member;
 use crate::lifecycle::Watch;
 use crate::protocol::{MessageId, ThreadId};
 use crate::store::{NewReceipt, StoreError};
@@ -41,6 +43,13 @@ pub enum Wish {
         watch: Watch,
         /// Told when it is on disk.
         done: oneshot::Sender<Result<(), StoreError>>,
+    },
+    /// A machine is there that was not, or its rules are others: follow it.
+    Admit(Arc<Member>),
+    /// A machine is gone.
+    Dismiss {
+        /// The machine.
+        machine: String,
     },
     /// What is watched?
     List {

@@ -15,7 +15,7 @@ use super::not_found;
 use super::reply::refusal;
 use super::wire::is_socket;
 use crate::gateway::{ErrorCode, Gateway, ToolError};
-use crate::mcp::{Place, Server};
+use crate::mcp::{About, Place, Server};
 
 pub(super) fn routes(server: Server) -> Router {
     Router::new()
@@ -38,7 +38,19 @@ async fn inside(request: Request, next: Next) -> Response {
 
 async fn about(State(server): State<Server>) -> Response {
     match (server.place(), server.about()) {
-        (Place::Here(_), Some(about)) => Json(about).into_response(),
+        (Place::Here(gateway), Some(about)) => {
+            let members = gateway.fleet().members();
+            let machines = members
+                .iter()
+                .map(|member| (member.name().to_owned(), member.machine.url().to_string()));
+            // Pairing makes machines while the process runs.
+            let machines = machines.collect();
+            Json(About {
+                machines,
+                ..about.clone()
+            })
+            .into_response()
+        }
         (Place::Here(_) | Place::There(_), _) => refused(&not_here()),
     }
 }

@@ -4,18 +4,23 @@
 //! forgets what was known before anything is sent. It decides nothing about threads; that is the mirror's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::OptionFuture;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
-use super::descriptor::{self, Descriptor, Version};
+use super::descriptor::{self, Credential, Descriptor, Version};
 use super::dialect::{Dialect, Protocol2, unknown_capabilities};
 use super::domain::ThreadRow;
 use super::error::MachineError;
+use super::expiry::{Expiry, Notice, Said};
 use super::http::HttpClient;
 use super::link::Link;
 use super::mirror::{ArchiveItem, ShellItem};
@@ -23,7 +28,8 @@ use super::session::{CallError, FIRST_CHUNK_LIMIT};
 use super::socket::{SessionHandle, SocketOptions, StreamEnd, ValueStream};
 use super::state::StreamItem;
 use super::unread::Unread;
-use super::{Core, MachineSettings};
+use super::{Access, Core, MachineSettings, TokenFrom};
+use crate::outbound::bare;
 use crate::protocol::{EnvironmentId, Untrusted};
 
 /// Without this scope nothing can be seen.
@@ -33,37 +39,95 @@ const LOGGED_CHARS: usize = 300;
 
 /// Keeps the machine connected until `stop` is cancelled.
 pub(super) async fn run(core: Arc<Core>, stop: CancellationToken) {
-    let http = match HttpClient::new(&core.settings) {
-        Ok(http) => http,
-        Err(error) => {
-            // Its URL or ca_file is wrong: no attempt can mend that.
-            went_away(&core, &error);
-            return;
-        }
-    };
+    let mut access = core.access.subscribe();
     let mut backoff = Backoff::new();
+    let mut way: Option<Way> = None;
+    // Still good, while the next one is made with another access.
+    let mut standing = None;
     loop {
         let mut healthy = None;
-        let error = tokio::select! {
+        if way.is_none() {
+            let now = access.borrow_and_update().clone();
+            way = Some(Way::new(&core, now));
+        }
+        let Some(current) = way.as_mut() else { continue };
+        let ended = tokio::select! {
             () = stop.cancelled() => break,
-            error = connect_and_follow(&core, &http, &stop, &mut healthy) => error,
+            ended = connect_and_follow(&core, current, (&mut access, &stop), &mut healthy, standing.take().map(|standing: Box<Connected>| *standing)) => ended,
+        };
+        let error = match ended {
+            Ended::Replaced(connected) => {
+                info!("the credential or the address is another one: the connection moves over");
+                (way, standing) = (None, connected);
+                backoff = Backoff::new();
+                continue;
+            }
+            Ended::Failed(error) => error,
         };
         went_away(&core, &error);
+        if let MachineError::NeedsPairing { .. } = &error
+            && current.access.token.is_some()
+        {
+            tell(&core, current.expiry.handle_refused(Timestamp::now()));
+        }
         let delay = backoff.next(&error, healthy.map(|since: Instant| since.elapsed()));
         debug!(delay = ?delay, "will connect again");
         tokio::select! {
             () = stop.cancelled() => break,
             () = tokio::time::sleep(delay) => {}
+            Ok(()) = access.changed() => {
+                way = None;
+                backoff = Backoff::new();
+            }
         }
     }
     core.link.send_replace(None);
     core.state.handle_status(|status| status.online = false);
 }
 
+/// How the machine is reached, as long as that stays so.
+struct Way {
+    access: Access,
+    /// Its URL or `ca_file` may be wrong: then no attempt mends that.
+    http: Result<HttpClient, MachineError>,
+    expiry: Expiry,
+}
+
+impl Way {
+    fn new(core: &Core, access: Access) -> Self {
+        if access.token.is_none() {
+            // What was known of an earlier one is of no use any more.
+            core.state.handle_status(|status| {
+                status.expires_at = None;
+                status.scopes.clear();
+            });
+        }
+        Self {
+            http: HttpClient::by(&core.settings, &access),
+            access,
+            expiry: Expiry::new(),
+        }
+    }
+}
+
+/// How a connection came to its end.
+enum Ended {
+    /// It failed.
+    Failed(MachineError),
+    /// Another access is to be used; what stands is good until then.
+    Replaced(Option<Box<Connected>>),
+}
+
 fn went_away(core: &Core, error: &MachineError) {
     core.link.send_replace(None);
     let before = core.state.status();
-    if before.online || before.error.is_none() {
+    let kind = std::mem::discriminant(error);
+    // Another kind of trouble than before may want somebody's hand.
+    if before.online
+        || before
+            .error
+            .is_none_or(|before| std::mem::discriminant(&before) != kind)
+    {
         warn!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "not connected");
     } else {
         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "still not connected");
@@ -75,16 +139,25 @@ fn went_away(core: &Core, error: &MachineError) {
     });
 }
 
-/// One connection from its beginning to its end; the error says why it ended.
+/// One connection from its beginning to its end. `standing` is an earlier one that is let go once this one stands.
 async fn connect_and_follow(
     core: &Arc<Core>,
-    http: &HttpClient,
-    stop: &CancellationToken,
+    way: &mut Way,
+    (access, stop): (&mut watch::Receiver<Access>, &CancellationToken),
     healthy: &mut Option<Instant>,
-) -> MachineError {
-    match connect(core, http, stop).await {
-        Ok(connected) => follow(core, http, connected, healthy).await,
-        Err(error) => error,
+    standing: Option<Connected>,
+) -> Ended {
+    let http = match &way.http {
+        Ok(http) => http.clone(),
+        Err(error) => return Ended::Failed(error.clone()),
+    };
+    let connected = tokio::select! {
+        connected = connect(core, &http, way, stop) => connected,
+        Ok(()) = access.changed() => return Ended::Replaced(standing.map(Box::new)),
+    };
+    match connected {
+        Ok(connected) => follow(core, &http, way, (connected, standing), access, healthy).await,
+        Err(error) => Ended::Failed(error),
     }
 }
 
@@ -96,15 +169,18 @@ struct Connected {
     unread: Unread,
 }
 
-async fn connect(core: &Core, http: &HttpClient, stop: &CancellationToken) -> Result<Connected, MachineError> {
+async fn connect(
+    core: &Core,
+    http: &HttpClient,
+    way: &mut Way,
+    stop: &CancellationToken,
+) -> Result<Connected, MachineError> {
     let descriptor = http.descriptor().await?;
     meet(core, &descriptor);
     let version = descriptor.version(&core.settings.name)?;
+    check_owner(core, &way.access, &descriptor)?;
     let credential = http.credential().await?;
-    core.state.handle_status(|status| {
-        status.expires_at = credential.expires_at;
-        status.scopes.clone_from(&credential.scopes);
-    });
+    take_credential(core, way, &credential);
     credential.require(READ_SCOPE)?;
     let connected = open(core, http, stop, version, descriptor.environment_id).await;
     match (version, connected) {
@@ -191,6 +267,47 @@ fn socket_options(settings: &MachineSettings) -> SocketOptions {
     }
 }
 
+/// Nobody is shown a token but the database that it is of.
+fn check_owner(core: &Core, access: &Access, descriptor: &Descriptor) -> Result<(), MachineError> {
+    let name = &core.settings.name;
+    let reason = match (access.source, &access.token, &access.environment) {
+        (TokenFrom::Pairing, None, _) => format!("{name} is not paired: {}", access.source.missing(name)),
+        (_, Some(_), Some(owner)) if *owner != descriptor.environment_id => format!(
+            "another T3 ({}) answers at {} than the one that {name} was paired with, so it is not shown the token: if that is meant, \
+             t3code-mcp pair {name} '<link>' --replace",
+            descriptor.label,
+            bare(&access.url)
+        ),
+        (TokenFrom::Pairing | TokenFrom::Variable, _, _) => return Ok(()),
+    };
+    Err(MachineError::NeedsPairing { reason })
+}
+
+/// What the session shows of the credential.
+fn take_credential(core: &Core, way: &mut Way, credential: &Credential) {
+    core.state.handle_status(|status| {
+        status.expires_at = credential.expires_at;
+        status.scopes.clone_from(&credential.scopes);
+    });
+    tell(core, way.expiry.handle_good(credential.expires_at, Timestamp::now()));
+}
+
+/// Says what is to be said of the credential's end: in the log, and to whoever tells it on.
+fn tell(core: &Core, notice: Option<Notice>) {
+    let Some(notice) = notice else { return };
+    let ends = notice
+        .expires_at
+        .map_or_else(|| "-".to_owned(), |ends| ends.to_string());
+    let remedy = core.access.borrow().source.refused(&core.settings.name);
+    match notice.what {
+        Said::Ends { days: 1 } => warn!(%ends, "the credential ends within a day: {remedy}"),
+        Said::Ends { days } => warn!(%ends, "the credential ends within {days} days: {remedy}"),
+        Said::Expired => warn!(%ends, "the credential has ended: {remedy}"),
+        Said::Refused => warn!(%ends, "T3 does not take the credential any more: {remedy}"),
+    }
+    core.notice.send_replace(Some(notice));
+}
+
 /// Takes note of who answers; another environment than before makes everything known void.
 fn meet(core: &Core, descriptor: &Descriptor) {
     let known = core.state.status().environment;
@@ -220,9 +337,11 @@ fn meet(core: &Core, descriptor: &Descriptor) {
 async fn follow(
     core: &Arc<Core>,
     http: &HttpClient,
-    connected: Connected,
+    way: &mut Way,
+    (connected, standing): (Connected, Option<Connected>),
+    access: &mut watch::Receiver<Access>,
     healthy: &mut Option<Instant>,
-) -> MachineError {
+) -> Ended {
     let Connected {
         session,
         dialect,
@@ -234,8 +353,15 @@ async fn follow(
     let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
-    let link = Arc::new(Link::new(session.clone(), http.clone(), dialect.clone(), environment));
+    let link = Arc::new(Link::new(
+        session.clone(),
+        http.clone(),
+        dialect.clone(),
+        environment.clone(),
+    ));
     core.link.send_replace(Some(Arc::clone(&link)));
+    // What was asked over it still holds it; nobody else does.
+    drop(standing);
     core.state.handle_status(|status| {
         status.online = true;
         status.error = unread.error();
@@ -243,13 +369,14 @@ async fn follow(
     });
     info!("connected");
 
+    let mut looking = None;
     loop {
         tokio::select! {
             chunk = shell.next_chunk() => match chunk {
                 Ok(values) => {
                     apply(core, &*dialect, Stream::Shell, &values, &mut unread);
                 }
-                Err(end) => return ended(end),
+                Err(end) => return Ended::Failed(ended(end)),
             },
             chunk = next_of(&mut archive) => match chunk {
                 Ok(values) => {
@@ -281,9 +408,35 @@ async fn follow(
                     config = None;
                 }
             },
-            end = session.closed() => return MachineError::Unreachable { reason: end.reason },
+            end = session.closed() => return Ended::Failed(MachineError::Unreachable { reason: end.reason }),
+            Ok(()) = access.changed() => {
+                let connected = Connected { session, dialect, shell, environment, unread };
+                return Ended::Replaced(Some(Box::new(connected)));
+            }
+            () = until(way.expiry.poll_timeout()), if looking.is_none() => looking = Some(http.credential().boxed()),
+            Some(looked) = OptionFuture::from(looking.as_mut()) => {
+                looking = None;
+                match looked {
+                    Ok(credential) => take_credential(core, way, &credential),
+                    // T3 would go on over this socket; what is read over HTTP, and any new socket, would fail.
+                    Err(error @ MachineError::NeedsPairing { .. }) => return Ended::Failed(error),
+                    Err(error) => {
+                        debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "the credential could not be looked at");
+                        way.expiry.handle_unknown(Timestamp::now());
+                    }
+                }
+            }
         }
     }
+}
+
+/// Until that time; never where there is none.
+async fn until(due: Option<Timestamp>) {
+    let Some(due) = due else {
+        return std::future::pending().await;
+    };
+    let left = due.duration_since(Timestamp::now());
+    tokio::time::sleep(Duration::try_from(left).unwrap_or(Duration::ZERO)).await;
 }
 
 /// The next chunk of a stream that may not be there; then never.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::MachineError;
+use super::{MachineError, TokenFrom};
 use crate::protocol::EnvironmentId;
 
 /// The orchestration protocol that we speak.
@@ -118,7 +118,7 @@ pub struct Credential {
 
 impl Credential {
     /// Reads the answer; a credential that T3 does not know, or no longer, is `NeedsPairing`.
-    pub fn read(machine: &str, body: &[u8]) -> Result<Self, MachineError> {
+    pub fn read(machine: &str, source: TokenFrom, body: &[u8]) -> Result<Self, MachineError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Session {
@@ -136,7 +136,8 @@ impl Credential {
         if !session.authenticated {
             return Err(MachineError::NeedsPairing {
                 reason: format!(
-                    "{machine} does not know the token, or no longer: put another one into the variable that its token_env names"
+                    "{machine} does not know the token, or no longer: {}",
+                    source.refused(machine)
                 ),
             });
         }

@@ -4,6 +4,7 @@
 //! sensitive header, and no error repeats a URL's query. Only `machine/` uses it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ use serde::Deserialize;
 use url::Url;
 
 use super::descriptor::{Credential, Descriptor, SPOKEN};
+use super::pairing::ExchangeError;
 use super::refusal::{self, Refusal};
-use super::{MachineError, MachineSettings};
+use super::{Access, MachineError, MachineSettings, TokenFrom};
 use crate::outbound::{bare, client_config};
 use crate::protocol::ThreadId;
 
@@ -67,6 +69,8 @@ pub struct HttpClient {
     client: reqwest::Client,
     tls: Arc<ClientConfig>,
     token: Option<SecretString>,
+    source: TokenFrom,
+    ca_file: Option<PathBuf>,
     limits: Limits,
     /// The largest body taken, decompressed: what a frame may be, since the same snapshots come both ways.
     body_limit: usize,
@@ -89,8 +93,29 @@ impl HttpClient {
 
     /// The same with other limits than the usual ones.
     pub fn with_limits(settings: &MachineSettings, limits: Limits) -> Result<Self, MachineError> {
+        Self::build(settings, &Access::of(settings), limits)
+    }
+
+    /// The same by another access than the settings'.
+    pub(super) fn by(settings: &MachineSettings, access: &Access) -> Result<Self, MachineError> {
+        Self::build(settings, access, Limits::default())
+    }
+
+    /// The same client with another access.
+    pub(super) fn with(&self, access: &Access) -> Result<Self, MachineError> {
+        let settings = MachineSettings {
+            name: self.machine.to_string(),
+            url: access.url.clone(),
+            token: None,
+            ca_file: self.ca_file.clone(),
+            frame_limit: self.body_limit,
+        };
+        Self::build(&settings, access, self.limits)
+    }
+
+    fn build(settings: &MachineSettings, access: &Access, limits: Limits) -> Result<Self, MachineError> {
         let machine: Arc<str> = settings.name.as_str().into();
-        let base = base(&machine, &settings.url)?;
+        let base = base(&machine, &access.url)?;
         let failed = |problem: String| MachineError::Unreachable {
             reason: format!("{machine} cannot be reached: {problem}"),
         };
@@ -111,7 +136,9 @@ impl HttpClient {
             base,
             client,
             tls: Arc::new(tls),
-            token: settings.token.clone(),
+            token: access.token.clone(),
+            source: access.source,
+            ca_file: settings.ca_file.clone(),
             limits,
             body_limit: settings.frame_limit,
         })
@@ -134,7 +161,34 @@ impl HttpClient {
     /// `GET /api/auth/session`: `NeedsPairing` where the token is not (or no longer) good, or there is none.
     pub async fn credential(&self) -> Result<Credential, MachineError> {
         let body = self.json(Method::GET, &["api", "auth", "session"]).await?;
-        Credential::read(&self.machine, &body)
+        Credential::read(&self.machine, self.source, &body)
+    }
+
+    /// `POST /oauth/token`: exchanges a pairing code. The form holds the code, so it is shown nowhere.
+    pub(super) async fn exchange(&self, form: String) -> Result<Bytes, ExchangeError> {
+        let url = self.url(&["oauth", "token"]);
+        let request = self
+            .client
+            .post(url.clone())
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(form);
+        let refusal = match self.answered(request, &url).await {
+            Ok(body) => return Ok(body),
+            Err(refusal) => refusal,
+        };
+        Err(match refusal {
+            Refusal::Error(MachineError::NeedsPairing { .. }) => ExchangeError::Code,
+            Refusal::Error(MachineError::Rejected { message, .. }) if message.contains("scope_not_granted") => {
+                ExchangeError::Grants
+            }
+            refusal => refusal.into_error(&self.machine, url.path()).into(),
+        })
+    }
+
+    /// What is done about a token that is not good.
+    pub(super) fn source(&self) -> TokenFrom {
+        self.source
     }
 
     /// `POST /api/auth/websocket-ticket`: a new one for each socket.
@@ -216,6 +270,10 @@ impl HttpClient {
                 bearer(&self.machine, token).map_err(Refusal::Error)?,
             );
         }
+        self.answered(request, url).await
+    }
+
+    async fn answered(&self, request: reqwest::RequestBuilder, url: &Url) -> Result<Bytes, Refusal> {
         let failed = |error: reqwest::Error| Refusal::Error(self.failed(&error));
         let mut response = request.send().await.map_err(failed)?;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -228,7 +286,13 @@ impl HttpClient {
                     break;
                 }
             }
-            return Err(refusal::read(&self.machine, url, status, &headers, &body));
+            return Err(refusal::read(
+                (&self.machine, self.source),
+                url,
+                status,
+                &headers,
+                &body,
+            ));
         }
         if !is_json(&headers) {
             // A T3 with its web app answers unknown paths with the app's page.

@@ -119,6 +119,13 @@ impl Link {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Asks T3 for nothing.
+    pub(super) async fn probe(&self) -> Result<(), MachineError> {
+        let call = self.dialect.probe()?;
+        let answer = self.session.call(call.tag, call.payload).await;
+        answer.map(drop).map_err(super::session::CallError::for_read)
+    }
+
     /// The providers and their models: as T3 last told them, at most a minute old.
     pub(super) async fn providers(&self) -> Result<Arc<Vec<Provider>>, MachineError> {
         let wanted = Instant::now();

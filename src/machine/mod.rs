@@ -3,6 +3,7 @@
 //! [`Machine`] is the handle that `fleet` and `gateway` hold. It keeps itself connected from [`Machine::start`] until its token is
 //! cancelled, answers questions about the shell from memory, and is the only thing in the program that talks to T3.
 
+mod access;
 mod backoff;
 mod changes;
 mod connection;
@@ -11,9 +12,11 @@ pub mod descriptor;
 mod dialect;
 pub mod domain;
 pub mod error;
+pub mod expiry;
 pub mod http;
 mod link;
 pub mod mirror;
+pub mod pairing;
 mod parts;
 mod queries;
 mod reads;
@@ -39,10 +42,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use url::Url;
 
+use self::expiry::Notice;
 use self::link::Link;
 use self::reads::Reads;
 use self::state::State;
 use crate::protocol::{EnvironmentId, ProjectId, ThreadId};
+pub use access::{Access, TokenFrom};
 pub use changes::{Changed, Changes};
 pub use domain::*;
 pub use error::MachineError;
@@ -101,6 +106,10 @@ pub struct Machine {
 #[derive(Debug)]
 struct Core {
     settings: MachineSettings,
+    /// Where it is now, and by which token.
+    access: watch::Sender<Access>,
+    /// What was last said of the end of its credential.
+    notice: watch::Sender<Option<Notice>>,
     /// The server is to have a scratch project.
     scratch: bool,
     state: State,
@@ -121,16 +130,19 @@ impl fmt::Debug for Machine {
 impl Machine {
     /// Starts to connect, and stays connected until `stop` is cancelled. Returns at once. Must be called within a tokio runtime.
     pub fn start(settings: MachineSettings, stop: CancellationToken) -> Arc<Self> {
-        Self::start_with_scratch(settings, false, stop)
+        let access = Access::of(&settings);
+        Self::start_by(settings, access, false, stop)
     }
 
-    /// The same; with `scratch` the server is asked for its scratch project before anything of its shell is shown, so that nobody takes
-    /// that project for one that is hidden.
-    pub fn start_with_scratch(settings: MachineSettings, scratch: bool, stop: CancellationToken) -> Arc<Self> {
+    /// The same by another access than the settings'; with `scratch` the server is asked for its scratch project before anything of its shell is
+    /// shown, so that nobody takes that project for one that is hidden.
+    pub fn start_by(settings: MachineSettings, access: Access, scratch: bool, stop: CancellationToken) -> Arc<Self> {
         let runtime = tokio::runtime::Handle::current();
         let span = tracing::info_span!("machine", machine = %settings.name);
         let core = Arc::new(Core {
             settings,
+            access: watch::Sender::new(access),
+            notice: watch::Sender::new(None),
             scratch,
             state: State::new(runtime.clone()),
             link: watch::Sender::new(None),
@@ -146,8 +158,48 @@ impl Machine {
     }
 
     /// Where it is.
-    pub fn url(&self) -> &Url {
-        &self.core.settings.url
+    pub fn url(&self) -> Url {
+        self.core.access.borrow().url.clone()
+    }
+
+    /// What it was told at its start, where it is now, without its token.
+    pub fn settings(&self) -> MachineSettings {
+        MachineSettings {
+            url: self.url(),
+            token: None,
+            ..self.core.settings.clone()
+        }
+    }
+
+    /// From now on it is reached so. The connection moves over: the one that stands is kept until the new one does, unless there is no token any
+    /// more. Calls that wait go on.
+    pub fn set_access(&self, access: Access) {
+        self.core.access.send_if_modified(|before| {
+            let differs = !before.is(&access);
+            if differs {
+                *before = access;
+            }
+            differs
+        });
+    }
+
+    /// What was last said of the end of its credential; moves with each word.
+    pub fn watch_credential(&self) -> watch::Receiver<Option<Notice>> {
+        self.core.notice.subscribe()
+    }
+
+    /// How long T3 takes to answer over the socket that its stream comes by; none where it does not within this time, or is away.
+    pub async fn probe(&self, within: Duration) -> Option<Duration> {
+        let link = self.core.link().ok()?;
+        let asked = tokio::time::Instant::now();
+        let answered = tokio::time::timeout(within, link.probe()).await;
+        answered.ok()?.ok()?;
+        Some(asked.elapsed())
+    }
+
+    /// The sequence that the mirror has reached.
+    pub fn sequence(&self) -> u64 {
+        self.core.state.mirror().applied()
     }
 
     /// What is known of it, from memory.

@@ -11,8 +11,8 @@ use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use url::Url;
 
-use super::MachineError;
 use super::descriptor;
+use super::{MachineError, TokenFrom};
 use crate::outbound::{bare, tls_cause};
 
 /// T3's error body; every field is optional since other servers answer with other bodies.
@@ -57,7 +57,13 @@ impl Refusal {
 }
 
 /// Reads a refusal: any status but 2xx. `asked` is what was asked for, to resolve a redirect against.
-pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Refusal {
+pub(super) fn read(
+    (machine, source): (&str, TokenFrom),
+    asked: &Url,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Refusal {
     if status.is_redirection() {
         return Refusal::Error(redirected(machine, asked, headers));
     }
@@ -71,11 +77,12 @@ pub(super) fn read(machine: &str, asked: &Url, status: StatusCode, headers: &Hea
         (StatusCode::UNAUTHORIZED, _) => MachineError::NeedsPairing {
             reason: match reason {
                 Some("missing_credential") | None => {
-                    format!("{machine} asks for a credential: set the variable that its token_env names in the config")
+                    format!("{machine} asks for a credential: {}", source.missing(machine))
                 }
                 Some(reason) => {
                     format!(
-                        "{machine} does not accept the token ({reason}): put another one into the variable that its token_env names"
+                        "{machine} does not accept the token ({reason}): {}",
+                        source.refused(machine)
                     )
                 }
             },

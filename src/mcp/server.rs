@@ -76,8 +76,8 @@ impl Server {
     pub fn machines(&self) -> Vec<String> {
         match self.place() {
             Place::Here(gateway) => {
-                let members = gateway.fleet().members().iter();
-                members.map(|member| member.machine.name().to_owned()).collect()
+                let members = gateway.fleet().members();
+                members.iter().map(|member| member.machine.name().to_owned()).collect()
             }
             Place::There(owner) => owner.machines(),
         }

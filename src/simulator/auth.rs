@@ -14,9 +14,6 @@ use super::model::Stamp;
 const TICKET_LIFE: Duration = Duration::from_mins(5);
 /// How long an issued bearer lives.
 const TOKEN_LIFE: Duration = Duration::from_hours(30 * 24);
-/// What the exchange says of that life: a second has passed.
-pub(crate) const TOKEN_EXPIRES_IN: u64 = 30 * 24 * 3600 - 1;
-
 pub(crate) const READ: &str = "orchestration:read";
 pub(crate) const OPERATE: &str = "orchestration:operate";
 pub(crate) const ACCESS_READ: &str = "access:read";
@@ -92,8 +89,10 @@ struct Code {
 }
 
 /// Everything that the server knows of credentials.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Auth {
+    /// How long bearers live that are issued from now on.
+    life: Duration,
     /// Any bearer is taken.
     open: bool,
     /// By bearer.
@@ -107,8 +106,12 @@ impl Auth {
     /// With a token only that one is good; without, any is.
     pub(crate) fn new(token: Option<&str>, now: Stamp) -> Self {
         let mut auth = Self {
+            life: TOKEN_LIFE,
             open: token.is_none(),
-            ..Self::default()
+            sessions: HashMap::new(),
+            tickets: HashMap::new(),
+            codes: HashMap::new(),
+            order: Vec::new(),
         };
         if let Some(token) = token {
             auth.admit(token, ALL_SCOPES, Some("simulated"), "cli-issued-session", now);
@@ -127,7 +130,7 @@ impl Auth {
                 label: label.map(str::to_owned),
                 device: "bot".to_owned(),
                 issued_at: now,
-                expires_at: now.after(TOKEN_LIFE),
+                expires_at: now.after(self.life),
                 connected_at: None,
                 sockets: 0,
                 revoked: false,
@@ -143,14 +146,29 @@ impl Auth {
         token
     }
 
-    /// Makes a pairing code that lives so long.
+    /// Bearers that are issued from now on live so long.
+    pub(crate) fn set_life(&mut self, life: Duration) {
+        self.life = life;
+    }
+
+    /// What an exchange says of the bearer's life: a second has passed.
+    pub(crate) fn expires_in(&self) -> u64 {
+        self.life.as_secs().saturating_sub(1)
+    }
+
+    /// Makes a pairing code that lives so long, and grants what T3's do.
     pub(crate) fn pairing_code(&mut self, life: Duration, now: Stamp) -> String {
+        self.pairing_code_for(PAIRING_SCOPES, life, now)
+    }
+
+    /// Makes a pairing code that lives so long, and grants these scopes.
+    pub(crate) fn pairing_code_for(&mut self, scopes: &[&str], life: Duration, now: Stamp) -> String {
         let code = Uuid::new_v4().simple().to_string().to_uppercase();
         let code: String = code.chars().take(12).collect();
         self.codes.insert(
             code.clone(),
             Code {
-                scopes: PAIRING_SCOPES.iter().map(|scope| (*scope).to_owned()).collect(),
+                scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
                 expires_at: now.after(life),
             },
         );

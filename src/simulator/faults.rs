@@ -111,6 +111,17 @@ impl Faults {
         self.host.change(|state, now| state.auth.pairing_code(life, now))
     }
 
+    /// Makes a pairing code that lives so long and grants these scopes alone.
+    pub fn pairing_code_for(&self, scopes: &[&str], life: Duration) -> String {
+        self.host
+            .change(|state, now| state.auth.pairing_code_for(scopes, life, now))
+    }
+
+    /// Bearers that are issued or exchanged from now on live so long.
+    pub fn token_life(&self, life: Duration) {
+        self.host.change(|state, _| state.auth.set_life(life));
+    }
+
     /// Pushes an item into every open shell stream, whatever it says.
     pub fn push_shell_item(&self, item: Value) {
         let _ = self.host.raw.send(item);
@@ -129,7 +140,7 @@ impl Faults {
     }
 
     /// Shows these fields of a provider instance, whatever it would show: a login that ended, models that came, limits.
-    pub fn show_provider(&self, instance: &str, fields: Value) {
+    pub fn show_provider(&self, instance: &str, fields: &Value) {
         self.host.change(|state, _| state.model.show_provider(instance, fields));
         self.tell_config();
     }

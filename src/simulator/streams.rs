@@ -159,7 +159,10 @@ impl ShellStream {
             }
             tokio::select! {
                 item = self.pushed.recv() => {
-                    if let Ok(item) = item {
+                    // The archive's own items name no location.
+                    if let Ok(item) = item
+                        && (self.archived.is_none() || item.get("location").is_none())
+                    {
                         self.ready.extend(raw(&item).map(|item| vec![item]));
                     }
                 }

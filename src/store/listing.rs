@@ -77,6 +77,17 @@ pub struct DeliveryCounts {
     pub oldest_waiting: Option<Timestamp>,
 }
 
+/// The deliveries of one machine that are not done.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct MachineDeliveries {
+    /// The machine.
+    pub machine: String,
+    /// To be sent.
+    pub waiting: u64,
+    /// Given up.
+    pub dead: u64,
+}
+
 impl DeliveryState {
     /// Its word.
     pub const fn as_str(self) -> &'static str {
@@ -117,6 +128,12 @@ impl Store {
     pub async fn delivery(&self, id: &str) -> Result<Option<Listed>, StoreError> {
         let mut reader = self.reader().await?;
         one(&mut reader, id).await.map_err(|fault| self.told(fault))
+    }
+
+    /// How many deliveries of each machine wait or are dead; machines without any are left out.
+    pub async fn deliveries_by_machine(&self) -> Result<Vec<MachineDeliveries>, StoreError> {
+        let mut reader = self.reader().await?;
+        by_machine(&mut reader).await.map_err(|fault| self.told(fault))
     }
 
     /// How many deliveries wait, are in flight, are dead.
@@ -195,6 +212,25 @@ fn listed(row: &SqliteRow) -> Result<Listed, Fault> {
         event,
         delivery: Some(delivery),
     })
+}
+
+async fn by_machine(connection: &mut SqliteConnection) -> Result<Vec<MachineDeliveries>, Fault> {
+    let rows: Vec<(String, i64, i64)> = sqlx::query_as(
+        "SELECT machine, sum(waiting), sum(dead) FROM (\
+         SELECT machine, count(*) AS waiting, 0 AS dead FROM deliveries WHERE state = 'waiting' GROUP BY machine \
+         UNION ALL SELECT machine, 0, count(*) FROM deliveries WHERE state = 'dead' GROUP BY machine) GROUP BY machine",
+    )
+    .fetch_all(connection)
+    .await?;
+    rows.into_iter()
+        .map(|(machine, waiting, dead)| {
+            Ok(MachineDeliveries {
+                machine,
+                waiting: count(waiting)?,
+                dead: count(dead)?,
+            })
+        })
+        .collect()
 }
 
 async fn counts(connection: &mut SqliteConnection) -> Result<DeliveryCounts, Fault> {

@@ -36,7 +36,7 @@ pub use batch::{Batch, Committed};
 pub use deliveries::{Attempt, AttemptOutcome, Due, PASSED_AFTER_ATTEMPTS, Resend};
 pub use error::StoreError;
 pub use events::{Event, EventFilter, EventPage, NewEvent, PAGE_EVENTS};
-pub use listing::{Delivery, DeliveryCounts, DeliveryState, ListFilter, Listed};
+pub use listing::{Delivery, DeliveryCounts, DeliveryState, ListFilter, Listed, MachineDeliveries};
 pub use owner::{OWNER_FILE, Ownership, Serving};
 pub use prune::Pruned;
 pub use receipts::{AnswerFate, Claimed, NewReceipt, Outcome, Receipt, ReceiptKind, ReceiptUpdate};

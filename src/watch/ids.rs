@@ -12,9 +12,19 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x7433_636f_6465_4d43_5000_6576_656e_747
 pub(super) fn event_id(environment: Option<&EnvironmentId>, thread: &ThreadId, told: &Told) -> String {
     let [run, requested_at, kind, about] = told.parts();
     let environment = environment.map_or("", |environment| environment.0.as_str());
+    id(&[environment, &thread.0, &run, &requested_at, &kind, &about])
+}
+
+/// The id of an event of a credential: whose, which end, and what is said of it.
+pub(super) fn credential_id(environment: Option<&EnvironmentId>, machine: &str, ends: &str, about: &str) -> String {
+    let environment = environment.map_or("", |environment| environment.0.as_str());
+    id(&["credential", environment, machine, ends, about])
+}
+
+fn id(parts: &[&str]) -> String {
     let mut name = Vec::new();
     // With its length before each part, no two events read alike.
-    for part in [environment, &thread.0, &run, &requested_at, &kind, &about] {
+    for part in parts {
         name.extend_from_slice(&(part.len() as u64).to_be_bytes());
         name.extend_from_slice(part.as_bytes());
     }

@@ -56,27 +56,23 @@ pub(super) async fn start(
     stop: CancellationToken,
 ) -> Result<JoinHandle<()>, StoreError> {
     let mut rosters = load(&fleet, &store, settings).await?;
-    let mut keepers = BTreeMap::new();
-    let mut running = JoinSet::new();
-    for member in fleet.members() {
-        let (to, wishes) = mpsc::channel(WAITING);
-        keepers.insert(member.name().to_owned(), to);
+    let mut keepers = Keepers {
+        to: BTreeMap::new(),
+        running: JoinSet::new(),
+        store: store.clone(),
+        settings,
+        stop: stop.clone(),
+    };
+    for member in &*fleet.members() {
         let roster = rosters.remove(member.name());
-        let keeper = Keeper {
-            member: Arc::clone(member),
-            store: store.clone(),
-            roster: roster.unwrap_or_else(|| roster_of(member.name(), Some(member), settings)),
-            final_word: settings.final_word,
-            reads: JoinSet::new(),
-            switching: Vec::new(),
-        };
-        let span = tracing::info_span!("watch", machine = %member.name());
-        running.spawn(keeper.run(wishes, stop.clone()).instrument(span));
+        keepers.begin(member, roster);
     }
     // What is left is of machines that the configuration has no more.
     for (machine, roster) in rosters {
         if settings.final_word {
-            running.spawn(part(machine, roster, store.clone(), stop.clone()));
+            keepers
+                .running
+                .spawn(part(machine, roster, store.clone(), stop.clone()));
         } else {
             tracing::warn!(
                 %machine,
@@ -86,9 +82,9 @@ pub(super) async fn start(
         }
     }
     Ok(tokio::spawn(async move {
-        hand_out(wishes, &keepers, &stop).await;
-        drop(keepers);
-        while running.join_next().await.is_some() {}
+        keepers.hand_out(wishes).await;
+        keepers.to.clear();
+        while keepers.running.join_next().await.is_some() {}
     }))
 }
 
@@ -101,7 +97,8 @@ fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSetting
 async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<HashMap<String, Roster>, StoreError> {
     let now = Timestamp::now();
     let mut rosters: HashMap<String, Roster> = HashMap::new();
-    let member = |name: &str| fleet.members().iter().find(|member| member.name() == name);
+    let members = fleet.members();
+    let member = |name: &str| members.iter().find(|member| member.name() == name);
     let load = |tracked: Tracked| {
         if let Some(roster) = rosters.get_mut(&tracked.machine) {
             roster.load(tracked, now);
@@ -143,28 +140,63 @@ async fn part(machine: String, mut roster: Roster, store: Store, stop: Cancellat
     commit(&mut roster, &store, &stop).await;
 }
 
-async fn hand_out(
-    mut wishes: mpsc::Receiver<Wish>,
-    keepers: &BTreeMap<String, mpsc::Sender<Wish>>,
-    stop: &CancellationToken,
-) {
-    loop {
-        let wish = tokio::select! {
-            () = stop.cancelled() => return,
-            wish = wishes.recv() => wish,
+/// The keepers of all machines.
+struct Keepers {
+    to: BTreeMap<String, mpsc::Sender<Wish>>,
+    running: JoinSet<()>,
+    store: Store,
+    settings: WatchSettings,
+    stop: CancellationToken,
+}
+
+impl Keepers {
+    fn begin(&mut self, member: &Arc<Member>, roster: Option<Roster>) {
+        let (to, wishes) = mpsc::channel(WAITING);
+        self.to.insert(member.name().to_owned(), to);
+        let keeper = Keeper {
+            member: Arc::clone(member),
+            store: self.store.clone(),
+            roster: roster.unwrap_or_else(|| roster_of(member.name(), Some(member), self.settings)),
+            final_word: self.settings.final_word,
+            reads: JoinSet::new(),
+            switching: Vec::new(),
         };
-        let Some(wish) = wish else { return };
-        let machine = match &wish {
-            Wish::TakeUp(receipt) => receipt.machine.clone(),
-            Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine.clone(),
-            Wish::List { .. } => {
-                list(wish, keepers).await;
-                continue;
+        let span = tracing::info_span!("watch", machine = %member.name());
+        self.running
+            .spawn(keeper.run(wishes, self.stop.clone()).instrument(span));
+    }
+
+    async fn hand_out(&mut self, mut wishes: mpsc::Receiver<Wish>) {
+        loop {
+            let wish = tokio::select! {
+                () = self.stop.cancelled() => return,
+                wish = wishes.recv() => wish,
+            };
+            let Some(wish) = wish else { return };
+            let machine = match &wish {
+                Wish::TakeUp(receipt) => receipt.machine.clone(),
+                Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine.clone(),
+                Wish::Admit(member) if !self.to.contains_key(member.name()) => {
+                    self.begin(member, None);
+                    continue;
+                }
+                Wish::Admit(member) => member.name().to_owned(),
+                Wish::Dismiss { machine } => {
+                    // Without a way to it, the keeper ends after this.
+                    if let Some(keeper) = self.to.remove(machine) {
+                        let _ = keeper.send(wish).await;
+                    }
+                    continue;
+                }
+                Wish::List { .. } => {
+                    list(wish, &self.to).await;
+                    continue;
+                }
+            };
+            if let Some(keeper) = self.to.get(&machine) {
+                // A keeper ends only with the program, or with its machine.
+                let _ = keeper.send(wish).await;
             }
-        };
-        if let Some(keeper) = keepers.get(&machine) {
-            // A keeper ends only with the program.
-            let _ = keeper.send(wish).await;
         }
     }
 }
@@ -252,6 +284,19 @@ impl Keeper {
             } => {
                 self.roster.switch(&thread, enabled, watch, now);
                 self.switching.push((thread, done));
+            }
+            Wish::Admit(member) => {
+                self.member = member;
+                for id in self.roster.ids() {
+                    self.handle_row(&id, now);
+                }
+            }
+            Wish::Dismiss { .. } => {
+                if self.final_word {
+                    for id in self.roster.ids() {
+                        self.roster.handle_not_visible(&id, now);
+                    }
+                }
             }
             Wish::List { to } => {
                 // Who asked may be gone.

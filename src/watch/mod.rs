@@ -6,6 +6,7 @@
 
 mod beginning;
 mod connector_file;
+mod credentials;
 mod entry;
 mod facts;
 mod ids;
@@ -26,6 +27,7 @@ use crate::gateway::tracking::Wish;
 use crate::lifecycle::Limits;
 use crate::store::{Store, StoreError};
 
+pub use credentials::tell_credential;
 pub use import::import;
 
 /// What the operator may set.

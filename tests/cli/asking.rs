@@ -58,6 +58,18 @@ fn machines_and_projects_are_listed_for_people_and_for_programs() {
     assert!(projects.out.contains("t3-smoke"), "{}", projects.out);
     let projects: Value = serde_json::from_str(&run(&place, &["projects", "sim", "--json"]).out).unwrap();
     assert_eq!(projects["projects"][0]["title"], "t3-smoke");
+    let models = run(&place, &["models"]);
+    assert_eq!((models.code, models.err.as_str()), (Some(0), ""), "{}", models.out);
+    for shown in [
+        "codex/gpt-5",
+        "reasoningEffort=medium|low|high|xhigh",
+        "claudeAgent: disabled, Claude is disabled in T3 Code settings.",
+    ] {
+        assert!(models.out.contains(shown), "{shown}: {}", models.out);
+    }
+    let models: Value =
+        serde_json::from_str(&run(&place, &["models", "sim", "--query", "slow", "--json"]).out).unwrap();
+    assert_eq!(models["models"][0]["model"], "fake-slow");
     let unknown = run(&place, &["projects", "mac"]);
     assert_eq!(unknown.code, Some(1));
     assert!(
@@ -65,6 +77,31 @@ fn machines_and_projects_are_listed_for_people_and_for_programs() {
         "{}",
         unknown.err
     );
+}
+
+#[test]
+fn threads_are_listed_for_people_and_for_programs() {
+    let (simulate, place) = simulated("the-right-token");
+    let none = run(&place, &["threads"]);
+    assert_eq!((none.code, none.err.as_str()), (Some(0), ""), "{}", none.out);
+    assert!(none.out.starts_with("updated"), "{}", none.out);
+    let answer: Value =
+        serde_json::from_str(&run(&place, &["threads", "sim", "--state", "busy", "--json"]).out).unwrap();
+    assert_eq!(answer, serde_json::json!({"threads": [], "unreachable": []}));
+    let wrong = run(&place, &["threads", "--state", "gone"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("attention"), "{}", wrong.err);
+    let unknown = run(&place, &["threads", "--project", "nowhere"]);
+    assert_eq!(unknown.code, Some(1));
+    assert!(
+        unknown.err.contains("project_not_found") && unknown.err.contains("t3-smoke"),
+        "{}",
+        unknown.err
+    );
+    drop(simulate);
+    let away = run(&place, &["threads"]);
+    assert_eq!(away.code, Some(1));
+    assert!(away.err.contains("sim: "), "{}", away.err);
 }
 
 #[test]

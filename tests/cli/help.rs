@@ -54,7 +54,15 @@ fn a_wrong_flag_names_the_right_one() {
 #[test]
 fn a_wrong_config_is_told_whole_on_stderr_and_fails() {
     let place = Place::new().config("[server]\nprot = 1\n[machines.mac]\ntoken = \"sesame\"\n");
-    for arguments in [&["serve"][..], &["token"], &["machines"], &["projects"], &[]] {
+    for arguments in [
+        &["serve"][..],
+        &["token"],
+        &["machines"],
+        &["projects"],
+        &["models"],
+        &["threads"],
+        &[],
+    ] {
         let ran = place.run(arguments);
         assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{arguments:?}");
         assert_snapshot!("wrong_config", ran.err);

@@ -80,3 +80,41 @@ fn what_was_being_sent_when_it_was_killed_is_there_once() {
         (1, 1)
     );
 }
+
+#[test]
+fn a_call_with_many_items_that_a_kill_cut_off_is_completed_and_repeats_nothing() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let items: Vec<Value> = (0..9)
+        .map(|n| json!({"machine": "sim", "project": "t3-smoke", "model": "codex/gpt-5", "prompt": format!("say {n}")}))
+        .collect();
+    let call = json!({"items": items, "request_id": "r"});
+    let mut client = Client::start(&place);
+    // T3 takes the first ones, whose answers do not come; the last ones have to wait for them.
+    machine.faults.hold_answers(true);
+    client.call(1, "t3_dispatch_many", &call);
+    while machine.simulator.received().len() < 6 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    killed(client);
+    machine.faults.hold_answers(false);
+    assert_eq!(machine.simulator.thread_count(), 6);
+
+    let mut client = Client::start(&place);
+    let answer = client.done(1, "t3_dispatch_many", &call);
+    let results = answer["results"].as_array().unwrap();
+    assert!(
+        results.iter().all(|result| result["ok"]["run_id"].is_string()),
+        "{answer}"
+    );
+    let existing = results.iter().filter(|result| result["ok"]["existing"] == true);
+    assert_eq!(existing.count(), 6);
+    for (n, result) in (2..).zip(results) {
+        let event = told(&mut client, n, result["ok"]["thread_id"].as_str().unwrap());
+        assert_eq!(event["text"], format!("{}", n - 2));
+    }
+    assert_eq!(
+        (machine.simulator.thread_count(), machine.simulator.runs().len()),
+        (9, 9)
+    );
+}

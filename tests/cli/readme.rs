@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use t3code_mcp::config::settings::{self, LATER_KEYS};
+use t3code_mcp::config::settings;
 use t3code_mcp::lifecycle::{REQUEST_DIAGRAM, RUN_DIAGRAM};
 
 use crate::support::{Place, Running};
@@ -69,18 +69,6 @@ fn the_demo_prints_what_the_readme_shows() {
     }
     shown.push_str("```\n");
     compare("demo", &shown);
-}
-
-#[test]
-fn keys_that_come_later_are_named() {
-    let text = readme();
-    for (key, _) in LATER_KEYS {
-        let short = key.trim_start_matches("machines.*.");
-        assert!(
-            text.contains(&format!("`{short}`")) || short == "agent_pairing",
-            "{key}"
-        );
-    }
 }
 
 /// The tools as a client sees them.

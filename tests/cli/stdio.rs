@@ -101,7 +101,7 @@ fn a_client_on_the_pipes_goes_the_whole_way_and_ends_it_by_leaving() {
     let machine = Machine::start();
     let mut client = Client::start(&machine.place());
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
-    assert_eq!(client.answer(1)["tools"].as_array().unwrap().len(), 9);
+    assert_eq!(client.answer(1)["tools"].as_array().unwrap().len(), 18);
     let dispatch = json!({"project": "t3-smoke", "prompt": "say hello"});
     let thread = client.done(2, "t3_dispatch", &dispatch)["thread_id"].clone();
     let view = client.done(3, "t3_wait", &json!({"thread_id": thread, "timeout": 60}));

@@ -69,8 +69,20 @@ pub struct Machine {
 
 impl Machine {
     pub fn start() -> Self {
+        Self::start_with(SimulatorOptions::default())
+    }
+
+    /// One whose queue can be held.
+    pub fn newer() -> Self {
+        Self::start_with(SimulatorOptions {
+            gate: true,
+            ..SimulatorOptions::default()
+        })
+    }
+
+    fn start_with(options: SimulatorOptions) -> Self {
         let runtime = Runtime::new().unwrap();
-        let simulator = runtime.block_on(Simulator::start(SimulatorOptions::default())).unwrap();
+        let simulator = runtime.block_on(Simulator::start(options)).unwrap();
         Self {
             faults: simulator.faults(),
             simulator,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use t3code_mcp::fleet::Rules;
 use t3code_mcp::gateway::{Caller, DispatchArgs, ErrorCode, WhenBusy};
 use t3code_mcp::simulator::RunStatus;
 use t3code_mcp::store::{AnswerFate, Outcome, ReceiptKind};
@@ -347,6 +348,39 @@ async fn after_a_restart_too_a_wait_ends_with_what_its_caller_dispatched_last() 
         waited.thread.unwrap().run.map(|run| run.id),
         first.run_id,
         "the run of another client is not what this one waits for"
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn what_is_watched_in_the_scratch_project_is_not_taken_for_hidden_after_a_restart() {
+    let (simulator, folder) = (newer_simulator().await, tempdir().unwrap());
+    let machines = || {
+        let rules = Rules {
+            scratch: true,
+            ..rules(&["web-*"])
+        };
+        vec![(settings("mac", &simulator.url()), rules)]
+    };
+    let house = KeptHouse::start(folder.path(), machines()).await;
+    let anywhere = DispatchArgs {
+        project: None,
+        ..prompt("ask")
+    };
+    let started = house.dispatch(anywhere).await.unwrap();
+    assert!(started.watch);
+    house.until_events(1).await;
+    house.end().await;
+    let house = KeptHouse::start(folder.path(), machines()).await;
+    let view = house.view(&started.thread_id).await;
+    assert_eq!(view.state, "question");
+    house.interrupt(&started.thread_id, None).await.unwrap();
+    let events = house.until_events(2).await;
+    let last: serde_json::Value = serde_json::from_str(&events[1].body).unwrap();
+    assert_eq!(
+        (&last["event"], last.get("reason")),
+        (&"interrupted".into(), None),
+        "{last}"
     );
     house.end().await;
 }

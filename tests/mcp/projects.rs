@@ -37,6 +37,21 @@ async fn a_folder_becomes_a_project_once_and_takes_work_at_once() {
 }
 
 #[tokio::test]
+async fn a_lost_answer_makes_no_second_project() {
+    let simulator = simulated(&["/srv/shop"]).await;
+    let endpoint = start_over(&simulator, settings()).await;
+    // It waits for the connection, so that the answer that is lost is the right one.
+    endpoint.answer("t3_projects", json!({})).await;
+    simulator.faults().lose_next_answer(true);
+    let added = endpoint
+        .answer("t3_add_project", json!({"machine": "mac", "path": "/srv/shop"}))
+        .await;
+    assert_eq!(added["title"], "shop");
+    let all = endpoint.answer("t3_projects", json!({})).await;
+    assert_eq!(all["projects"].as_array().unwrap().len(), 2, "{all}");
+}
+
+#[tokio::test]
 async fn a_folder_that_is_not_there_is_not_made() {
     let simulator = simulated(&[]).await;
     let endpoint = start_over(&simulator, settings()).await;

@@ -85,17 +85,22 @@ async fn every_tool_has_a_title_annotations_and_a_short_description() {
         [
             "t3_machines",
             "t3_projects",
+            "t3_models",
             "t3_threads",
             "t3_dispatch",
+            "t3_dispatch_many",
             "t3_wait",
             "t3_thread",
             "t3_diff",
             "t3_answer",
             "t3_interrupt",
+            "t3_queue",
             "t3_watch",
             "t3_events",
             "t3_archive",
-            "t3_add_project"
+            "t3_add_project",
+            "t3_status",
+            "t3_pair"
         ]
     );
     for tool in &tools {

@@ -213,7 +213,7 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
         .await["thread_id"]
         .clone();
     let found = endpoint.answer("t3_threads", json!({"query": " done "})).await;
-    assert_eq!(ids(&found), [deep.clone()], "{found}");
+    assert_eq!(ids(&found), [deep.as_str()], "{found}");
     assert_eq!(found["searched"], json!([{"machine": "mac", "by": "t3"}]));
     assert_eq!(found["threads"][0]["found"]["source"], "message");
 
@@ -226,6 +226,39 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
     let found = endpoint.answer("t3_threads", json!({"query": "OTHER"})).await;
     assert_eq!(json!(ids(&found)), json!([titled]));
     assert_eq!(found["threads"][0]["found"]["source"], "title");
+}
+
+#[tokio::test]
+async fn threads_of_other_threads_agents_come_when_asked_for() {
+    let simulator = simulated().await;
+    let seeded = simulator.seed_threads(1).remove(0);
+    let endpoint = start_over(&simulator, settings()).await;
+    assert_eq!(ids(&endpoint.answer("t3_threads", json!({})).await), [seeded.as_str()]);
+    let shell = endpoint
+        .http
+        .get(format!("{}/api/orchestration/shell", simulator.url()))
+        .bearer_auth("any")
+        .send()
+        .await;
+    let shell: Value = serde_json::from_str(&shell.unwrap().text().await.unwrap()).unwrap();
+    let mut child = shell["threads"][0].clone();
+    child["id"] = json!("child");
+    child["lineage"] = json!({"parentThreadId": seeded, "relationshipToParent": "subagent", "rootThreadId": seeded});
+    let item =
+        json!({"kind": "thread.updated", "sequence": simulator.head() + 1, "location": "active", "thread": child});
+    simulator.faults().push_shell_item(item);
+    let with_them = || async { endpoint.answer("t3_threads", json!({"subagents": true})).await };
+    while ids(&with_them().await).len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let listed = with_them().await;
+    let marked = listed["threads"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|thread| thread["subagent"] == true);
+    assert_eq!(marked.map(|thread| &thread["thread_id"]).collect::<Vec<_>>(), ["child"]);
+    assert_eq!(ids(&endpoint.answer("t3_threads", json!({})).await), [seeded]);
 }
 
 #[tokio::test]
@@ -250,7 +283,7 @@ async fn what_is_hidden_is_in_no_list_and_found_by_no_search() {
     for endpoint in [by_rules, by_client] {
         for arguments in [json!({}), json!({"query": "treasure"}), json!({"state": "completed"})] {
             let answer = endpoint.answer("t3_threads", arguments.clone()).await;
-            assert_eq!(ids(&answer), [shown.clone()], "{arguments}");
+            assert_eq!(ids(&answer), [shown.as_str()], "{arguments}");
             assert!(
                 !answer.to_string().contains("secret") && !answer.to_string().contains("hidden"),
                 "{answer}"
@@ -275,7 +308,7 @@ async fn a_machine_that_is_away_keeps_what_was_seen_and_claims_no_end() {
     let seen = thread(&endpoint, "t3-smoke", "say one").await;
     assert_eq!(
         ids(&endpoint.answer("t3_threads", json!({"state": "completed"})).await),
-        [seen.clone()]
+        [seen.as_str()]
     );
     let unseen = thread(&endpoint, "t3-smoke", "say two").await;
     pc.seed_threads(1);

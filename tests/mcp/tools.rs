@@ -1,4 +1,4 @@
-//! The seven tools as clients of both eras meet them: over HTTP, with a simulated machine behind.
+//! The tools as clients of both eras meet them: over HTTP, with a simulated machine behind.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -106,6 +106,8 @@ async fn work(client: &Client<'_>) {
     assert_eq!(projects["projects"][0]["title"], "t3-smoke");
     let machines = client.answer("t3_machines", json!({})).await;
     assert_eq!(machines["machines"][0]["online"], true);
+    let models = client.answer("t3_models", json!({"machine": "mac"})).await;
+    assert_eq!(models["models"][0]["instance"], "codex");
     let dispatch = json!({"machine": "mac", "project": "t3-smoke", "prompt": "Build it.\nReport at the end.\nask"});
     let thread = client.answer("t3_dispatch", dispatch).await["thread_id"].clone();
     let view = client
@@ -132,8 +134,22 @@ async fn work(client: &Client<'_>) {
     );
     let busy = json!({"thread_id": thread, "prompt": "say no"});
     assert_eq!(client.code("t3_dispatch", busy).await, "thread_busy");
+    let next = json!({"thread_id": thread, "prompt": "say no", "when_busy": "queue"});
+    let run = client.answer("t3_dispatch", next).await["run_id"].clone();
+    let listed = client
+        .answer("t3_queue", json!({"thread_id": thread, "action": "list"}))
+        .await;
+    assert_eq!(listed["queue"][0]["run_id"], run);
+    let cancel = json!({"thread_id": thread, "action": "cancel", "run_id": run});
+    assert_eq!(client.answer("t3_queue", cancel).await["outcome"], "cancelled");
     let stopped = client.answer("t3_interrupt", json!({"thread_id": thread})).await;
     assert_eq!(stopped["state"], "interrupted");
+    let items = json!([
+        {"project": "t3-smoke", "prompt": "sleep 600", "watch": false},
+        {"project": "shop", "prompt": "say two"},
+    ]);
+    let many = client.answer("t3_dispatch_many", json!({"items": items})).await;
+    assert_eq!(many["results"][1]["error"]["code"], "project_not_found");
 }
 
 #[tokio::test]

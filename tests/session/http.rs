@@ -8,9 +8,9 @@ use axum::extract::Request;
 use axum::http::{Response, header};
 use axum::routing::get;
 use serde_json::{Value, json};
-use t3code_mcp::machine::MachineError;
 use t3code_mcp::machine::descriptor::{self, Credential, Descriptor, Version};
 use t3code_mcp::machine::http::HttpClient;
+use t3code_mcp::machine::{MachineError, TokenFrom};
 use t3code_mcp::protocol::ThreadId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -414,7 +414,7 @@ fn where_the_descriptor_is_silent_the_shell_decides() {
 
 #[test]
 fn where_permissions_are_there_only_they_count() {
-    let read = |session: Value| Credential::read("mac", session.to_string().as_bytes());
+    let read = |session: Value| Credential::read("mac", TokenFrom::Variable, session.to_string().as_bytes());
     let old = read(json!({"authenticated": true, "auth": {}, "scopes": ["orchestration:read", "orchestration:operate"], "expiresAt": "2026-11-30T17:44:14.006Z"})).unwrap();
     old.require("orchestration:operate").unwrap();
     assert_eq!(old.expires_at.unwrap().to_string(), "2026-11-30T17:44:14.006Z");

@@ -1,9 +1,9 @@
 //! Frames and answers that were recorded between a client and a real T3 server.
 
 use serde_json::Value;
-use t3code_mcp::machine::MachineError;
 use t3code_mcp::machine::descriptor::{self, Credential, Descriptor, Version};
 use t3code_mcp::machine::session::{CallError, Subscription};
+use t3code_mcp::machine::{MachineError, TokenFrom};
 use t3code_mcp::protocol::ThreadId;
 use t3code_mcp::protocol::rpc::{ClientFrame, FrameError, ServerFrame};
 
@@ -186,7 +186,12 @@ fn the_recorded_server_says_nothing_of_its_protocol_and_its_shell_does() {
     let said = Descriptor::read("mac", &body("/.well-known/t3/environment", Value::Null)).unwrap();
     assert_eq!(said.version("mac").unwrap(), Version::AskShell);
     descriptor::check_shell("mac", &body("/api/orchestration/shell", Value::Null)).unwrap();
-    let credential = Credential::read("mac", &body("/api/auth/session", "good bearer".into())).unwrap();
+    let credential = Credential::read(
+        "mac",
+        TokenFrom::Variable,
+        &body("/api/auth/session", "good bearer".into()),
+    )
+    .unwrap();
     credential.require("orchestration:operate").unwrap();
     assert!(credential.expires_at.is_some());
 }

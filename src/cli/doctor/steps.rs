@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Check;
-use crate::config::MachineConfig;
+use crate::config::{MachineConfig, TokenSource};
 use crate::fleet::{Limits, Member};
-use crate::gateway::{EXPIRING_SOON_DAYS, days_left};
+use crate::gateway::{EXPIRING_SOON_DAYS, ISSUE, days_left};
 use crate::machine::{MachineError, MachineStatus};
 
 /// Longer than the machine's own limits for connecting and reading.
@@ -17,19 +17,30 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// Examines one machine.
 pub(super) async fn examine(config: &MachineConfig, member: &Member) -> Vec<Check> {
     let name = config.name.as_str();
-    let variable = &config.token.variable;
-    if config.token.token.is_none() {
-        return vec![Check::bad(
-            name,
-            format!("the environment variable {variable} is not set"),
-            format!("Create a token on the T3 host and set {variable} to it, or put it into .env."),
-        )];
-    }
-    let mut checks = vec![Check::good(name, format!("its token is in {variable}"))];
+    let kept = match &config.token {
+        TokenSource::Variable { variable, token: None } => {
+            return vec![Check::bad(
+                name,
+                format!("the environment variable {variable} is not set"),
+                format!("Create a token on the T3 host and set {variable} to it, or put it into .env."),
+            )];
+        }
+        TokenSource::Pairing(None) => {
+            return vec![Check::bad(
+                name,
+                "it is not paired",
+                format!("On the T3 host: t3 pair. Then here: t3code-mcp pair {name} '<link>'."),
+            )];
+        }
+        TokenSource::Variable { variable, .. } => format!("its token is in {variable}"),
+        TokenSource::Pairing(Some(kept)) => format!("it was paired at {:.0}", kept.paired_at),
+    };
+    let mut checks = vec![Check::good(name, kept)];
     match member.machine.ready(PATIENCE).await {
         Ok(()) => {
             checks.extend(online(name, config, &member.machine.status()));
             checks.push(projects(name, config, member));
+            checks.extend(scratch(name, config, member));
         }
         Err(error) => checks.extend(offline(name, config, &error)),
     }
@@ -53,10 +64,7 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
         Some(days) if days < EXPIRING_SOON_DAYS => Check::bad(
             name,
             format!("the token is accepted, and ends in {days} days"),
-            format!(
-                "Create a new token on the T3 host and set {} to it.",
-                config.token.variable
-            ),
+            renew(config),
         ),
         Some(days) => Check::good(name, format!("the token is accepted, for {days} more days")),
         None => Check::good(name, "the token is accepted"),
@@ -99,11 +107,40 @@ fn projects(name: &str, config: &MachineConfig, member: &Member) -> Check {
     Check::good(name, format!("{shown} of its {} projects may be used", all.len()))
 }
 
+/// Where scratch work is allowed: whether there is a place for it.
+fn scratch(name: &str, config: &MachineConfig, member: &Member) -> Option<Check> {
+    if !config.scratch {
+        return None;
+    }
+    Some(match member.scratch(&Limits::default()) {
+        Some(_) => Check::good(name, "it has a scratch folder for work without a project"),
+        None => Check::bad(
+            name,
+            "it has no scratch folder for work without a project, as `scratch = true` wants it",
+            "Update T3 Code there, give the token the scope orchestration:operate, or take `scratch` out.",
+        ),
+    })
+}
+
+/// How a new token is got.
+fn renew(config: &MachineConfig) -> String {
+    match &config.token {
+        TokenSource::Variable { variable, .. } => {
+            format!("Create a new token on the T3 host ({ISSUE}) and set {variable} to it.")
+        }
+        TokenSource::Pairing(_) => {
+            format!(
+                "On the T3 host: t3 pair. Then here: t3code-mcp pair {} '<link>'.",
+                config.name
+            )
+        }
+    }
+}
+
 /// What failed, and what must have worked before it.
 fn offline(name: &str, config: &MachineConfig, error: &MachineError) -> Vec<Check> {
     let reached = Check::good(name, format!("something answers at {}", config.url));
     let t3 = Check::good(name, format!("T3 answers at {}", config.url));
-    let variable = &config.token.variable;
     match error {
         MachineError::Unreachable { .. } | MachineError::Timeout(_) | MachineError::AnswerLost { .. } => {
             vec![Check::bad(
@@ -122,20 +159,9 @@ fn offline(name: &str, config: &MachineConfig, error: &MachineError) -> Vec<Chec
         ],
         MachineError::NeedsPairing { .. } => vec![
             t3,
-            Check::bad(
-                name,
-                format!("the token is not accepted: {error}"),
-                format!("Create a new token on the T3 host and set {variable} to it."),
-            ),
+            Check::bad(name, format!("the token is not accepted: {error}"), renew(config)),
         ],
-        MachineError::InsufficientScope { .. } => vec![
-            t3,
-            Check::bad(
-                name,
-                error.to_string(),
-                format!("Create a token with that scope on the T3 host and set {variable} to it."),
-            ),
-        ],
+        MachineError::InsufficientScope { .. } => vec![t3, Check::bad(name, error.to_string(), renew(config))],
         MachineError::ProtocolUnsupported { .. } => vec![
             t3,
             Check::bad(name, error.to_string(), "Update the side that it names."),

@@ -54,7 +54,7 @@ impl Dialog {
             }
             (Some(_), _) | (None, None) => view::asked(&mut text, &self.request, ""),
         }
-        text
+        text.trim_start_matches('\n').to_owned()
     }
 
     pub(super) fn key(&mut self, code: KeyCode) -> Entered {

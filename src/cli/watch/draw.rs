@@ -49,9 +49,9 @@ fn heading(table: &Table) -> Line<'static> {
         Shows::Attention => "those that ask",
     };
     let newest = if table.has_more() { "the newest " } else { "" };
-    let asking = Span::from(format!("{ask} ask")).style(if ask > 0 { attention() } else { Style::new() });
+    let asking = Span::from(format!("asking: {ask}")).style(if ask > 0 { attention() } else { Style::new() });
     Line::from(vec![
-        Span::from(format!("{newest}{all} threads, {busy} busy, ")),
+        Span::from(format!("threads: {newest}{all}, busy: {busy}, ")),
         asking,
         Span::from(format!("; shown: {shows}")),
     ])

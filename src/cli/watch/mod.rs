@@ -26,6 +26,7 @@ use crate::gateway::{
     AnswerAnswer, AnswerArgs, EventsAnswer, EventsArgs, InterruptAnswer, InterruptArgs, ThreadArgs, ThreadView,
 };
 use crate::mcp::tools::{Answer, Events, Interrupt, Thread};
+use crate::protocol::escape_json;
 use listing::{Listed, Lister};
 use screen::Screen;
 use table::{Table, Todo};
@@ -125,13 +126,10 @@ async fn stream(asking: &Asking) -> Result<(), Failure> {
     let mut again = tokio::time::interval(LIST_EVERY);
     loop {
         again.tick().await;
-        let listed = lister.list(asking).await?;
-        if before.as_ref() != Some(&listed) {
-            output::answer(format_args!(
-                "{}",
-                crate::protocol::escape_json(&json!(listed).to_string())
-            ))?;
-            before = Some(listed);
+        let now = lister.list(asking).await?;
+        if before.as_ref() != Some(&now) {
+            output::answer(format_args!("{}", escape_json(&json!(now).to_string())))?;
+            before = Some(now);
         }
     }
 }
@@ -139,7 +137,7 @@ async fn stream(asking: &Asking) -> Result<(), Failure> {
 /// What came of something that was asked.
 enum Came {
     Listed(Lister, Result<Listed, Failure>),
-    Read(Result<ThreadView, Failure>),
+    Read(Box<Result<ThreadView, Failure>>),
     Answered(Result<AnswerAnswer, Failure>),
     Interrupted(Result<InterruptAnswer, Failure>),
     Events(Result<EventsAnswer, Failure>),
@@ -179,14 +177,17 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
                 }
             }
             Some(came) = open.next(), if !open.is_empty() => match came {
-                Came::Listed(back, listed) => {
+                Came::Listed(back, came) => {
                     lister = Some(back);
-                    match listed {
-                        Ok(listed) => table.show(listed),
+                    match came {
+                        Ok(threads) => table.show(threads),
                         Err(failure) => table.tell(failure.to_string()),
                     }
                 }
-                Came::Read(Ok(view)) => table.read(&view),
+                Came::Read(read) => match *read {
+                    Ok(view) => table.read(&view),
+                    Err(failure) => table.tell(failure.to_string()),
+                },
                 Came::Answered(Ok(answer)) => {
                     table.tell(format!("answered; the thread is {}", answer.state));
                     wants_list = true;
@@ -195,7 +196,7 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
                     table.tell(format!("the run is {}", answer.state));
                     wants_list = true;
                 }
-                Came::Read(Err(failure)) | Came::Answered(Err(failure)) | Came::Interrupted(Err(failure)) => {
+                Came::Answered(Err(failure)) | Came::Interrupted(Err(failure)) => {
                     table.tell(failure.to_string());
                 }
                 Came::Events(answer) => {
@@ -212,19 +213,19 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
             _ = clock.tick() => {}
         }
         if wants_list && let Some(lister) = lister.take() {
-            open.push(listed(asking, lister).boxed());
+            open.push(list(asking, lister).boxed());
         }
     }
 }
 
-async fn listed(asking: &Asking, mut lister: Lister) -> Came {
-    let listed = lister.list(asking).await;
-    Came::Listed(lister, listed)
+async fn list(asking: &Asking, mut lister: Lister) -> Came {
+    let came = lister.list(asking).await;
+    Came::Listed(lister, came)
 }
 
 async fn read(asking: &Asking, thread_id: String) -> Came {
     let asked = ThreadArgs { thread_id, turns: None };
-    Came::Read(asking.ask::<Thread>(&asked).await)
+    Came::Read(Box::new(asking.ask::<Thread>(&asked).await))
 }
 
 async fn answered(asking: &Asking, answer: Box<AnswerArgs>) -> Came {

@@ -62,6 +62,7 @@ impl Check<'_> {
             token,
             secrets: secrets.into_iter().collect::<Option<_>>()?,
             ca_file,
+            credentials: raw.credentials,
         })
     }
 

@@ -53,6 +53,8 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn config_subscription(&self) -> Subscription;
     /// The call for the providers and their models.
     fn providers(&self) -> Result<Call, MachineError>;
+    /// A call that asks for nothing but an answer.
+    fn probe(&self) -> Result<Call, MachineError>;
 
     /// An item of the shell stream.
     fn read_shell_item(&self, value: &RawValue) -> Result<ShellItem, MachineError>;

@@ -16,7 +16,7 @@ use url::{Host, Url};
 use super::SocketOptions;
 use super::heard::{Heard, Listening};
 use crate::machine::http::{HttpClient, PROTOCOL_HEADER, Ticket};
-use crate::machine::{MachineError, descriptor, refusal};
+use crate::machine::{MachineError, TokenFrom, descriptor, refusal};
 use crate::outbound::bare;
 
 /// Bytes that one read takes from the socket: chunks of a shell are some kilobytes, and every machine keeps one such buffer.
@@ -53,7 +53,7 @@ pub(super) async fn connect(
     let opened = client_async_tls_with_config(request, stream, Some(config), Some(connector));
     match timeout(limits.read, opened).await {
         Ok(Ok((socket, _response))) => Ok(Opened { socket, heard }),
-        Ok(Err(error)) => Err(refused(machine, &url, &place, error)),
+        Ok(Err(error)) => Err(refused((machine, http.source()), &url, &place, error)),
         Err(_elapsed) => Err(MachineError::Timeout(limits.read)),
     }
 }
@@ -92,13 +92,13 @@ fn upgrade(url: &Url, ticket: &Ticket) -> Option<Request<()>> {
 }
 
 /// What a refused upgrade means. Only the kinds that cannot hold our URL are told in their own words.
-fn refused(machine: &str, url: &Url, place: &str, error: tungstenite::Error) -> MachineError {
+fn refused((machine, source): (&str, TokenFrom), url: &Url, place: &str, error: tungstenite::Error) -> MachineError {
     use tungstenite::Error;
     match error {
         Error::Http(response) => {
             let (parts, body) = response.into_parts();
             let body = body.unwrap_or_default();
-            refusal::read(machine, url, parts.status, &parts.headers, &body).into_error(machine, url.path())
+            refusal::read((machine, source), url, parts.status, &parts.headers, &body).into_error(machine, url.path())
         }
         Error::Io(error) => MachineError::Unreachable {
             reason: refusal::connection_failed(machine, place, &error),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::MachineConfig;
-use crate::fleet::{Fleet, Limits, Member, PatternError, Patterns, Within};
+use crate::fleet::{Fleet, Limits, Member, Origin, PatternError, Patterns, Within};
 use crate::gateway::{Caller, Delivery, ErrorCode, ToolError};
 use crate::machine::RuntimeMode;
 
@@ -29,6 +29,7 @@ pub(super) struct Grant {
     projects: Vec<String>,
     max_runtime_mode: Option<RuntimeMode>,
     runtime_mode: Option<RuntimeMode>,
+    agent_pairing: bool,
     scratch: bool,
 }
 
@@ -39,6 +40,7 @@ impl Grant {
             projects: machine.projects.clone(),
             max_runtime_mode: machine.max_runtime_mode,
             runtime_mode: machine.runtime_mode,
+            agent_pairing: machine.agent_pairing,
             scratch: machine.scratch,
         }
     }
@@ -49,6 +51,7 @@ impl Grant {
         rules.projects.as_written() == self.projects
             && rules.max_runtime_mode == self.max_runtime_mode
             && rules.runtime_mode == self.runtime_mode
+            && matches!(rules.token, Origin::Pairing { by_agents: true, .. }) == self.agent_pairing
             && rules.scratch == self.scratch
     }
 }
@@ -90,9 +93,10 @@ impl Passport {
     /// The caller that it names, before the machines of this process.
     pub(crate) fn caller(self, fleet: &Fleet, delivery: Delivery) -> Result<Caller, PatternError> {
         let mut within = BTreeMap::new();
-        let mut differs = self.within.len() != fleet.members().len();
+        let members = fleet.members();
+        let mut differs = self.within.len() != members.len();
         for (name, grant) in self.within.iter() {
-            let ours = fleet.members().iter().find(|member| member.name() == name);
+            let ours = members.iter().find(|member| member.name() == name);
             let Some(member) = ours.filter(|member| member.machine.url().as_str() == grant.url) else {
                 tracing::debug!(machine = %name, "a process of the same state directory has another machine of that name");
                 differs = true;
@@ -103,6 +107,7 @@ impl Passport {
                 projects: Patterns::new(grant.projects.iter().cloned())?,
                 max_runtime_mode: grant.max_runtime_mode,
                 runtime_mode: grant.runtime_mode,
+                agent_pairing: grant.agent_pairing,
                 scratch: grant.scratch,
             };
             within.insert(name.clone(), grant);
@@ -160,6 +165,7 @@ mod tests {
             projects: vec!["*".to_owned()],
             max_runtime_mode: None,
             runtime_mode: None,
+            agent_pairing: false,
             scratch: false,
         };
         let grants = Arc::new(BTreeMap::from([("mac".to_owned(), elsewhere)]));

@@ -10,8 +10,10 @@ mod events;
 mod interrupt;
 mod machines;
 mod models;
+mod pair;
 mod projects;
 mod queue;
+mod status;
 mod thread;
 mod threads;
 mod wait;
@@ -27,8 +29,10 @@ pub use events::Events;
 pub use interrupt::Interrupt;
 pub use machines::Machines;
 pub use models::Models;
+pub use pair::Pair;
 pub use projects::Projects;
 pub use queue::Queue;
+pub use status::Status;
 pub use thread::Thread;
 pub use threads::Threads;
 pub use wait::Wait;
@@ -55,7 +59,15 @@ pub(super) fn all() -> Vec<Route> {
         Route::of::<Events>(),
         Route::of::<Archive>(),
         Route::of::<AddProject>(),
+        Route::of::<Status>(),
+        Route::of::<Pair>(),
     ]
+}
+
+/// `1 day`, `2 days`.
+fn count_days(days: i64) -> String {
+    let plural = if days == 1 { "" } else { "s" };
+    format!("{days} day{plural}")
 }
 
 /// `1 thread`, `2 threads`.

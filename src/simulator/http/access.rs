@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::refused::Refused;
 use super::{Answer, Shared, admitted, bearer, ok};
-use crate::simulator::auth::{ACCESS_READ, ACCESS_WRITE, AuthError, ExchangeError, TOKEN_EXPIRES_IN};
+use crate::simulator::auth::{ACCESS_READ, ACCESS_WRITE, AuthError, ExchangeError};
 use crate::simulator::describe;
 use crate::simulator::host::Host;
 
@@ -33,13 +33,20 @@ pub(super) async fn session(State(host): Shared, headers: HeaderMap) -> Response
     let auth = describe::auth();
     match host.read().auth.session(bearer(&headers), Host::now()) {
         Err(_) => ok(&json!({"authenticated": false, "auth": auth})),
-        Ok(session) => ok(&json!({
-            "authenticated": true,
-            "auth": auth,
-            "scopes": session.scopes,
-            "sessionMethod": "bearer-access-token",
-            "expiresAt": session.expires_at.to_string(),
-        })),
+        Ok(session) => {
+            let mut shown = json!({
+                "authenticated": true,
+                "auth": auth,
+                "scopes": session.scopes,
+                "sessionMethod": "bearer-access-token",
+                "expiresAt": session.expires_at.to_string(),
+            });
+            if host.gate {
+                // Newer servers say the real grant apart.
+                shown["permissions"] = json!(session.scopes);
+            }
+            ok(&shown)
+        }
     }
 }
 
@@ -95,12 +102,13 @@ pub(super) async fn exchange(State(host): Shared, headers: HeaderMap, body: Byte
         form.get("client_label").map(String::as_str),
         Host::now(),
     );
+    let expires_in = host.read().auth.expires_in();
     let response = match outcome {
         Ok((token, scopes)) => ok(&json!({
             "access_token": token,
             "issued_token_type": ACCESS_TYPE,
             "token_type": "Bearer",
-            "expires_in": TOKEN_EXPIRES_IN,
+            "expires_in": expires_in,
             "scope": scopes.join(" "),
         })),
         Err(ExchangeError::Code) => Refused::Auth(AuthError::Invalid).into_response(),

@@ -50,6 +50,13 @@ impl Dialect for Protocol2 {
         })
     }
 
+    fn probe(&self) -> Result<Call, MachineError> {
+        Ok(Call {
+            tag: "server.probe",
+            payload: empty_object(),
+        })
+    }
+
     fn config_subscription(&self) -> Subscription {
         Subscription::plain("subscribeServerConfig")
     }

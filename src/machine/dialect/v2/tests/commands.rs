@@ -161,6 +161,14 @@ fn small_commands_are_as_t3_takes_them() {
         json!({"type": "queued-run.cancel", "commandId": "c", "threadId": "t", "runId": "r"})
     );
     assert_eq!(
+        payload(Protocol2.promote_queued(&command(), &thread, &run, &RunId("a".to_owned()))),
+        json!({"type": "queued-message.promote-to-steer", "commandId": "c", "threadId": "t", "queuedRunId": "r", "targetRunId": "a"})
+    );
+    assert_eq!(
+        payload(Protocol2.resume_queue(&command(), &thread)),
+        json!({"type": "queue.resume", "commandId": "c", "threadId": "t"})
+    );
+    assert_eq!(
         payload(Protocol2.set_runtime_mode(&command(), &thread, RuntimeMode::Auto)),
         json!({"type": "thread.runtime-mode.set", "commandId": "c", "threadId": "t", "runtimeMode": "auto"})
     );
@@ -180,5 +188,35 @@ fn a_launch_answers_with_the_run_of_its_message() {
     assert_eq!(
         (launched.run, launched.resumed),
         (Some(RunId("run:1".to_owned())), true)
+    );
+}
+
+/// The queue's commands as a client of T3's sent them, and T3 took them.
+#[test]
+fn the_recorded_commands_of_a_queue_are_written_alike() {
+    let mut seen = Vec::new();
+    for line in crate::machine::recordings::lines("04-queue-steer-interrupt") {
+        let payload = &line["body"]["payload"];
+        let id = |field: &str| payload[field].as_str().unwrap_or_default().to_owned();
+        let (command, thread) = (CommandId(id("commandId")), ThreadId(id("threadId")));
+        let call = match payload["type"].as_str() {
+            Some("queued-run.cancel") => Protocol2.cancel_queued(&command, &thread, &RunId(id("runId"))),
+            Some("queued-message.promote-to-steer") => {
+                let (queued, target) = (RunId(id("queuedRunId")), RunId(id("targetRunId")));
+                Protocol2.promote_queued(&command, &thread, &queued, &target)
+            }
+            Some("run.interrupt") if payload.get("reason").is_none() => {
+                Protocol2.interrupt(&command, &thread, &RunId(id("runId")), false)
+            }
+            _ => continue,
+        };
+        assert_eq!(sent(&call.unwrap()).1, *payload);
+        seen.push(id("type"));
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(
+        seen,
+        ["queued-message.promote-to-steer", "queued-run.cancel", "run.interrupt"]
     );
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::raw;
-use crate::machine::dialect::{Dialect, Protocol2};
+use crate::machine::dialect::{ConfigItem, Dialect, Protocol2};
 use crate::machine::domain::{ItemKind, Thread};
 use crate::machine::mirror::ShellItem;
 use crate::machine::recordings::{config, reads};
@@ -301,4 +301,27 @@ fn the_recorded_config_names_providers_models_and_options() {
             .flat_map(|provider| &provider.models)
             .any(|model| !model.options.is_empty())
     );
+}
+
+#[test]
+fn what_the_stream_of_the_config_tells_of_providers_is_read_and_the_rest_left_alone() {
+    let providers = |item: Value| match Protocol2.read_config_item(&raw(&item)) {
+        Ok(ConfigItem::Providers(providers)) => providers,
+        other => panic!("{other:?}"),
+    };
+    let whole = providers(json!({"version": 1, "type": "snapshot", "config": config()}));
+    assert_eq!(whole, Protocol2.read_providers(&raw(&config())).unwrap());
+    let mut shown = config()["providers"].clone();
+    shown[3]["usageLimits"] =
+        json!({"windows": [{"kind": "weekly", "usedPercent": 12, "resetsAt": "soon"}, {"label": "broken"}]});
+    let some = providers(json!({"version": 1, "type": "providerStatuses", "payload": {"providers": [shown[3], null]}}));
+    assert_eq!((some.len(), some[0].instance.0.as_str()), (1, "grok"));
+    assert_eq!((some[0].limits.len(), some[0].limits[0].label.as_str()), (1, "weekly"));
+    for (kind, expected) in [
+        ("settingsUpdated", ConfigItem::Settings),
+        ("somethingNew", ConfigItem::Other),
+    ] {
+        let item = Protocol2.read_config_item(&raw(&json!({"version": 1, "type": kind, "payload": {}})));
+        assert_eq!(item.unwrap(), expected);
+    }
 }

@@ -1,0 +1,387 @@
+//! What pairing got: one file a machine in the state directory, which only its owner may read. It holds the token, and what shows whose it is.
+//!
+//! As with the bearer, no symbolic link is followed, and a file that others can read is refused: its token is known to them already. A file
+//! appears whole or not at all, so whoever reads while another process pairs sees the old one or the new one.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use url::Url;
+
+use super::state::{StateDir, StateError, open_own};
+use super::values;
+use crate::protocol::EnvironmentId;
+
+/// The folder of the state directory that holds them.
+const FOLDER: &str = "credentials";
+/// What a file's name ends with.
+const ENDING: &str = ".json";
+/// A file is no longer.
+const LONGEST: u64 = 64 * 1024;
+/// What is to be done about a file that cannot be used.
+const PAIR_AGAIN: &str = "Remove it, and pair the machine again";
+
+/// A machine's credential.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The machine's name.
+    pub machine: String,
+    /// Where it was paired: scheme, host and port.
+    pub url: Url,
+    /// The bearer.
+    pub token: SecretString,
+    /// The database that the token is of: no other is shown it.
+    pub environment: EnvironmentId,
+    /// What T3 calls itself.
+    pub label: String,
+    /// What the token may do.
+    pub scopes: Vec<String>,
+    /// When it ends, as T3 said.
+    pub expires_at: Option<Timestamp>,
+    /// When it was got.
+    pub paired_at: Timestamp,
+    /// The allowlist of a machine that no config describes; none: the config has it.
+    pub projects: Option<Vec<String>>,
+    /// By which code: the hash of what is worth nothing any more.
+    pub spent: String,
+}
+
+/// How it lies on disk. A newer version may have written more.
+#[derive(Deserialize, Serialize)]
+struct Written {
+    url: String,
+    token: String,
+    environment: EnvironmentId,
+    #[serde(default)]
+    label: String,
+    #[serde(default)]
+    scopes: Vec<String>,
+    #[serde(default)]
+    expires_at: Option<Timestamp>,
+    paired_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    projects: Option<Vec<String>>,
+    #[serde(default)]
+    spent: String,
+}
+
+impl Kept {
+    /// What is kept of a code that was used.
+    pub fn hash(code: &SecretString) -> String {
+        let digest = Sha256::digest(code.expose_secret().as_bytes());
+        digest.iter().fold(String::new(), |mut hex, byte| {
+            use std::fmt::Write as _;
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+}
+
+/// The credentials of a state directory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Credentials {
+    folder: PathBuf,
+}
+
+/// What shows that a file was changed: its number, size and time.
+pub type Stamp = BTreeMap<String, (u64, u64, i64, i64)>;
+
+/// A place for a credential that is not there yet. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Draft {
+    written_at: PathBuf,
+    path: PathBuf,
+    file: File,
+    machine: String,
+}
+
+impl Credentials {
+    /// Those of the state directory.
+    pub fn of(state: &StateDir) -> Self {
+        Self {
+            folder: state.path().join(FOLDER),
+        }
+    }
+
+    /// All of them, by machine; what cannot be used says why.
+    pub fn all(&self) -> BTreeMap<String, Result<Kept, StateError>> {
+        let names = self.names();
+        names
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), self.get(&name).transpose()?)))
+            .collect()
+    }
+
+    /// The machine's credential; none where there is none.
+    pub fn get(&self, machine: &str) -> Result<Option<Kept>, StateError> {
+        let path = self.path(machine);
+        let broken = |problem: String| StateError::new(&path, problem);
+        if !self.is_ours()? {
+            return Ok(None);
+        }
+        let Some(file) = open_own(&path, PAIR_AGAIN)? else {
+            return Ok(None);
+        };
+        let mut text = String::new();
+        file.take(LONGEST)
+            .read_to_string(&mut text)
+            .map_err(|error| broken(format!("cannot be read ({error}). {PAIR_AGAIN}")))?;
+        // The parser's own words could repeat the token.
+        let written: Written =
+            serde_json::from_str(&text).map_err(|_| broken(format!("holds no credential. {PAIR_AGAIN}")))?;
+        if written.token.is_empty() || !written.token.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(broken(format!("holds no token. {PAIR_AGAIN}")));
+        }
+        let url =
+            values::url(&written.url).map_err(|_| broken(format!("holds an address that is none. {PAIR_AGAIN}")))?;
+        let projects = written.projects.map(values::patterns).transpose();
+        Ok(Some(Kept {
+            machine: machine.to_owned(),
+            url,
+            token: written.token.into(),
+            environment: written.environment,
+            label: written.label,
+            scopes: written.scopes,
+            expires_at: written.expires_at,
+            paired_at: written.paired_at,
+            projects: projects.map_err(|_| broken(format!("holds no projects. {PAIR_AGAIN}")))?,
+            spent: written.spent,
+        }))
+    }
+
+    /// Makes sure that a credential can be written, before a code is spent for it.
+    pub fn prepare(&self, machine: &str) -> Result<Draft, StateError> {
+        let made = DirBuilder::new().mode(0o700).create(&self.folder);
+        if let Err(error) = made
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            return Err(not_written(&self.folder, &error));
+        }
+        self.is_ours()?;
+        // What is there and no file of ours is not replaced unseen.
+        open_own(&self.path(machine), PAIR_AGAIN)?;
+        let draft = self
+            .folder
+            .join(format!(".{machine}.{}", uuid::Uuid::new_v4().simple()));
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&draft)
+            .map_err(|error| not_written(&draft, &error))?;
+        Ok(Draft {
+            written_at: draft,
+            path: self.path(machine),
+            file,
+            machine: machine.to_owned(),
+        })
+    }
+
+    /// Takes the machine's credential away, whatever it holds; false where there is none.
+    pub fn forget(&self, machine: &str) -> Result<bool, StateError> {
+        let path = self.path(machine);
+        if !self.is_ours()? {
+            return Ok(false);
+        }
+        match std::fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StateError::new(
+                &path,
+                format!("cannot be removed ({error}). Remove it by hand"),
+            )),
+        }
+    }
+
+    /// Another one than before where a credential came, went or was replaced.
+    pub fn stamp(&self) -> Stamp {
+        let names = self.names().into_iter();
+        names
+            .filter_map(|name| {
+                let metadata = self.path(&name).symlink_metadata().ok()?;
+                let stamp = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
+                Some((name, stamp))
+            })
+            .collect()
+    }
+
+    fn path(&self, machine: &str) -> PathBuf {
+        self.folder.join(format!("{machine}{ENDING}"))
+    }
+
+    /// The machines that have a file. Drafts and what is no machine's name do not count.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let name = name.strip_suffix(ENDING)?;
+                values::name(name).ok().map(|()| name.to_owned())
+            })
+            .collect()
+    }
+
+    /// Whether the folder is there; an error where it is not ours alone.
+    fn is_ours(&self) -> Result<bool, StateError> {
+        let broken = |problem: &str| StateError::new(&self.folder, problem);
+        match self.folder.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(broken(&format!("cannot be read ({error}). Mend its permissions"))),
+            Ok(found) if !found.is_dir() => Err(broken("is no folder, and no link is followed. Remove it")),
+            Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => Err(broken(
+                "belongs to another user. Remove it, and pair the machines again",
+            )),
+            Ok(found) if found.mode() & 0o022 != 0 => Err(broken(&format!(
+                "can be written by others. Remove it, and pair the machines again; or, if you trust what it holds: chmod 700 {}",
+                self.folder.display()
+            ))),
+            Ok(_) => Ok(true),
+        }
+    }
+}
+
+impl Draft {
+    /// Writes the credential; gives where it lies.
+    pub fn keep(mut self, kept: &Kept) -> Result<PathBuf, StateError> {
+        let written = Written {
+            url: kept.url.to_string(),
+            token: kept.token.expose_secret().to_owned(),
+            environment: kept.environment.clone(),
+            label: kept.label.clone(),
+            scopes: kept.scopes.clone(),
+            expires_at: kept.expires_at,
+            paired_at: kept.paired_at,
+            projects: kept.projects.clone(),
+            spent: kept.spent.clone(),
+        };
+        let text = serde_json::to_string_pretty(&written)
+            .map_err(|_| StateError::new(&self.path, "cannot be written: the credential makes no JSON"))?;
+        let on_disk = self
+            .file
+            .write_all(text.as_bytes())
+            .and_then(|()| self.file.write_all(b"\n"))
+            .and_then(|()| self.file.sync_all())
+            .and_then(|()| std::fs::rename(&self.written_at, &self.path))
+            .and_then(|()| File::open(self.path.parent().unwrap_or(&self.path))?.sync_all());
+        on_disk.map_err(|error| not_written(&self.path, &error))?;
+        Ok(self.path.clone())
+    }
+
+    /// Whose it will be.
+    pub fn machine(&self) -> &str {
+        &self.machine
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Once it was kept there is none any more.
+        let _ = std::fs::remove_file(&self.written_at);
+    }
+}
+
+fn not_written(path: &Path, error: &std::io::Error) -> StateError {
+    StateError::new(
+        path,
+        format!("cannot be written ({error}). Make room, or name another --state-dir"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    fn credentials(dir: &Path) -> Credentials {
+        Credentials::of(&StateDir::open(&dir.join("s")).unwrap())
+    }
+
+    fn kept() -> Kept {
+        Kept {
+            machine: "mac".to_owned(),
+            url: "http://127.0.0.1:3773".parse().unwrap(),
+            token: "sesame.sesame".into(),
+            environment: EnvironmentId("env".to_owned()),
+            label: "vm".to_owned(),
+            scopes: vec!["orchestration:read".to_owned()],
+            expires_at: Some("2027-01-01T00:00:00Z".parse().unwrap()),
+            paired_at: "2026-12-01T00:00:00Z".parse().unwrap(),
+            projects: Some(vec!["*".to_owned()]),
+            spent: Kept::hash(&"CODE".into()),
+        }
+    }
+
+    #[test]
+    fn a_credential_is_read_as_it_was_kept_and_only_its_owner_can_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = credentials(dir.path());
+        assert!(credentials.get("mac").unwrap().is_none() && credentials.all().is_empty());
+        let before = credentials.stamp();
+        let path = credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
+        assert_ne!(credentials.stamp(), before);
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        let read = credentials.get("mac").unwrap().unwrap();
+        assert_eq!(format!("{read:?}"), format!("{:?}", kept()));
+        assert_eq!(read.token.expose_secret(), "sesame.sesame");
+        let between = credentials.stamp();
+        credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
+        assert_ne!(credentials.stamp(), between, "the same again is another file");
+        drop(credentials.prepare("mac").unwrap());
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "no draft stays behind"
+        );
+        assert!(credentials.forget("mac").unwrap() && !credentials.forget("mac").unwrap());
+        assert_eq!(credentials.stamp(), before);
+    }
+
+    #[test]
+    fn links_open_files_and_nonsense_are_refused_without_a_word_of_the_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = credentials(dir.path());
+        let path = credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
+        let refused = |wanted: &str| {
+            let said = credentials.get("mac").unwrap_err().to_string();
+            assert!(said.contains(wanted) && !said.contains("sesame"), "{said}");
+            assert!(credentials.all()["mac"].is_err());
+        };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        refused("others can read it");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&path, "{\"token\": \"sesame\"").unwrap();
+        refused("no credential");
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        refused("symbolic link");
+        assert!(credentials.prepare("mac").is_err(), "nor is one written through");
+        let folder = path.parent().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_dir(folder).unwrap();
+        symlink(dir.path(), folder).unwrap();
+        assert!(credentials.prepare("mac").is_err() && credentials.get("mac").is_err());
+    }
+
+    #[test]
+    fn a_file_of_another_name_is_no_machines() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = credentials(dir.path());
+        let path = credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
+        for name in ["..json", ".draft.json", "a b.json", "mac.txt"] {
+            std::fs::write(path.with_file_name(name), "{}").unwrap();
+        }
+        assert_eq!(credentials.all().len(), 1);
+    }
+}
