@@ -23,6 +23,8 @@ mod pty;
 mod readme;
 #[path = "cli/receiver.rs"]
 mod receiver;
+#[path = "cli/schema.rs"]
+mod schema;
 #[path = "cli/serve.rs"]
 mod serve;
 #[path = "cli/sessions.rs"]

@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
 use super::descriptor::{self, Credential, Descriptor, Version};
-use super::dialect::{Dialect, Protocol2};
+use super::dialect::{Dialect, Protocol2, unknown_capabilities};
 use super::domain::ThreadRow;
 use super::error::MachineError;
 use super::expiry::{Expiry, Notice, Said};
@@ -329,6 +329,8 @@ fn meet(core: &Core, descriptor: &Descriptor) {
         status.version = Some(descriptor.server_version.clone());
         status.os = Some(descriptor.platform.os.clone());
     });
+    core.state
+        .handle_unknown_words(unknown_capabilities(&descriptor.capabilities));
 }
 
 /// Feeds the mirror until the connection ends.

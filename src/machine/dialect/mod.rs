@@ -18,7 +18,7 @@ use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 
 mod v2;
 
-pub(super) use v2::Protocol2;
+pub(super) use v2::{Protocol2, unknown_capabilities};
 
 /// A call over the socket.
 #[derive(Debug)]

@@ -24,6 +24,8 @@ mod shell;
 mod thread;
 mod unknown;
 
+pub(in crate::machine) use unknown::of_capabilities as unknown_capabilities;
+
 /// Protocol 2's dialect.
 #[derive(Debug)]
 pub(in crate::machine) struct Protocol2;
