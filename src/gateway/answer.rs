@@ -8,11 +8,11 @@ use serde_json::{Map, Value};
 
 use crate::fleet::Found;
 use crate::gateway::faults::one_of;
-use crate::gateway::reading::{deleted, may_change};
+use crate::gateway::reading::{archived, deleted, may_change};
 use crate::gateway::standing::Standing;
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids, text};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids, modes, text};
 use crate::lifecycle::{Capability, Pending, RequestClass, ThreadState};
-use crate::machine::{Answer, Respond, RuntimeMode};
+use crate::machine::{Answer, MachineError, Respond, RuntimeMode};
 use crate::protocol::RunId;
 
 /// The answer: exactly one of answers, decision and dismiss.
@@ -71,7 +71,16 @@ impl Gateway {
         }
         let request = choose(&standing, &found, args)?;
         answerable(request, &found)?;
-        let answer = checked(&standing, request, args, found.member.ceiling(&caller.limits))?;
+        let ceiling = found.member.ceiling(&caller.limits);
+        let answer = checked(&standing, request, args, ceiling)?;
+        // Its run has ended: to answer it is to go on in the thread.
+        let starts_a_run = request.capability == Capability::Message && matches!(answer, Answer::Answers(_));
+        if starts_a_run {
+            if thread.head.archived {
+                return Err(archived(&found));
+            }
+            modes::for_continuing(&thread.head.runtime_mode, None, ceiling)?;
+        }
         let before: Vec<RunId> = thread.facts.runs.iter().map(|run| run.id.clone()).collect();
         let respond = Respond {
             command: ids::fresh_command(),
@@ -79,10 +88,16 @@ impl Gateway {
             request: request.id.clone(),
             answer,
         };
-        let (member, starts_a_run) = (&found.member, request.capability == Capability::Message);
+        let member = &found.member;
         member.machine.respond(&respond).await.map_err(|error| {
-            ToolError::refused_as(member.name(), &error, ErrorCode::RequestNotFound, &NO_LONGER_PENDING)
-                .with("request_id", request.id.to_string())
+            let refused = ToolError::refused_as(member.name(), &error, ErrorCode::RequestNotFound, &NO_LONGER_PENDING)
+                .with("request_id", request.id.to_string());
+            match error {
+                // A second answer does not find the first one: the request is only gone.
+                MachineError::AnswerLost { .. } => refused
+                    .hint("T3 may have taken it. Look with t3_thread, and answer again only what is still pending."),
+                _ => refused,
+            }
         })?;
         let shown = self
             .read_until(member, &found.id, |standing| {
