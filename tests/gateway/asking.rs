@@ -378,6 +378,7 @@ async fn a_request_is_answered_once_by_whoever_comes_first() {
     assert_eq!(error.code, ErrorCode::RequestNotFound, "{error}");
     assert!(error.to_string().contains(&first), "{error}");
     // The other one is the only one now, and needs no name.
+    house.until(&thread, |view| view.pending.len() == 1).await;
     let answered = house.answer(decision(&thread, "accept")).await.unwrap();
     assert_eq!(answered.answered, [second]);
     assert_eq!(house.ended(&thread).await.state, "completed");
