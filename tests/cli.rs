@@ -3,6 +3,8 @@
 
 #[path = "cli/asking.rs"]
 mod asking;
+#[path = "cli/bearers.rs"]
+mod bearers;
 #[path = "cli/dispatching.rs"]
 mod dispatching;
 #[path = "cli/events.rs"]

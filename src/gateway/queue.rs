@@ -357,6 +357,7 @@ fn given_up(found: &Found, refused: Option<ToolError>) -> ToolError {
             ErrorCode::OperationRejected,
             format!("The queue of {} could not be changed.", found.id),
         )
+        .hint("List it again: runs start and end by themselves meanwhile.")
     })
 }
 
