@@ -1,9 +1,11 @@
 //! `t3_add_project`: makes a folder of a machine a project, or finds the project that it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use crate::fleet::Member;
@@ -13,6 +15,9 @@ use crate::gateway::running::project_shown;
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids, places, text};
 use crate::machine::{MachineError, NewProject, Project};
 use crate::protocol::ProjectId;
+
+/// How long after T3 refused a folder the project that somebody else made of it may need to show.
+const APPEARS_WITHIN: Duration = Duration::from_secs(1);
 
 /// What to add.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -92,12 +97,25 @@ impl Gateway {
                 project_shown(&member, &made.id).await;
                 Ok(answer(&member, &made, false))
             }
-            // Somebody else was faster.
-            Err(MachineError::Rejected { message, .. }) => match at_path(&member, caller, &new.path) {
+            // Somebody else was faster, perhaps, and the mirror may learn of it after T3's word.
+            Err(MachineError::Rejected { message, .. }) => match appears(&member, caller, &new.path).await {
                 Some(known) => Ok(answer(&member, &known, true)),
                 None => Err(refused(&member, &new.path, &message)),
             },
             Err(error) => Err(ToolError::from_machine(member.name(), &error)),
+        }
+    }
+}
+
+/// The project of the folder, if it is shown within a moment.
+async fn appears(member: &Member, caller: &Caller, path: &str) -> Option<Arc<Project>> {
+    let deadline = Instant::now() + APPEARS_WITHIN;
+    let mut changes = member.machine.watch_shell();
+    loop {
+        changes.mark_unchanged();
+        let known = at_path(member, caller, path);
+        if known.is_some() || !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+            return known;
         }
     }
 }

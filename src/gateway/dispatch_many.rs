@@ -253,19 +253,25 @@ fn batch_hash(items: &[DispatchArgs]) -> PayloadHash {
     Sha256::digest(written).into()
 }
 
-/// The items, each with a request id of its own where the call has one.
+/// The items, each with a request id of its own where the call has one. Equal ones without any are told apart by their number: with an id, what
+/// is the same call is the same in a batch and alone.
 fn items_of(args: DispatchManyArgs) -> Vec<Item> {
     let mut seen: HashMap<PayloadHash, u32> = HashMap::new();
     let request = args.request_id;
     let items = args.items.into_iter().enumerate();
     items
         .map(|(at, mut args)| {
-            let twins = seen.entry(dispatch_hash(&args, 0)).or_default();
-            let twin = *twins;
-            *twins += 1;
             if let (None, Some(request)) = (&args.request_id, &request) {
                 args.request_id = Some(format!("{request}[{at}]"));
             }
+            let twin = if args.request_id.is_some() {
+                0
+            } else {
+                let twins = seen.entry(dispatch_hash(&args, 0)).or_default();
+                let twin = *twins;
+                *twins += 1;
+                twin
+            };
             Item {
                 hash: dispatch_hash(&args, twin),
                 twin,

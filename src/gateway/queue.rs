@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Found;
-use crate::gateway::reading::{deleted, may_change};
+use crate::gateway::reading::{archived, deleted, may_change};
 use crate::gateway::standing::Standing;
 use crate::gateway::view::QueueView;
 use crate::gateway::words::QueueAction;
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, budget, compose, ids, text};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, budget, compose, ids, modes, text};
 use crate::lifecycle::{RunFacts, RunState, ThreadState};
 use crate::machine::{MachineError, Thread};
 use crate::protocol::RunId;
@@ -122,6 +122,15 @@ impl Gateway {
 
     async fn change_queue(&self, caller: &Caller, args: &QueueArgs) -> Result<QueueAnswer, ToolError> {
         let found = self.find_thread(caller, &args.thread_id).await?;
+        if matches!(args.action, QueueAction::Steer | QueueAction::Resume) {
+            // What waits would run on: the same is asked as of a prompt that goes there.
+            let head = &self.read_queue(&found).await?.head;
+            if head.archived {
+                return Err(archived(&found));
+            }
+            let ceiling = found.member.ceiling(&caller.limits);
+            modes::for_continuing(&head.runtime_mode, None, ceiling)?;
+        }
         let (outcome, shown) = match args.action {
             QueueAction::List => (None, self.read_queue(&found).await?),
             QueueAction::Resume => {

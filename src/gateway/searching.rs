@@ -46,7 +46,7 @@ pub(super) struct Search {
     /// What T3 found; none where it did not search.
     found: Option<HashMap<ThreadId, SearchMatch>>,
     /// T3 told as much as it tells at once: there may be more.
-    pub(super) full: bool,
+    full: bool,
 }
 
 /// Why a thread was found.
@@ -82,6 +82,12 @@ impl Search {
             full: found.as_ref().is_some_and(|found| found.len() >= most),
             found: found.map(|found| found.into_iter().map(|one| (one.thread.clone(), one)).collect()),
         }
+    }
+
+    /// T3 told as much as it tells at once, and nothing that does not exist for who asks.
+    pub(super) fn may_have_more(&self, is_visible: impl Fn(&ThreadId) -> bool) -> bool {
+        let mut found = self.found.iter().flat_map(|found| found.keys());
+        self.full && found.all(is_visible)
     }
 
     /// T3 itself searched.

@@ -21,7 +21,7 @@ use crate::gateway::words::ThreadFilter;
 use crate::gateway::{ANSWER_CHARS, Caller, Gateway, budget, text};
 use crate::lifecycle::ThreadState;
 use crate::machine::{Project, ThreadRow};
-use crate::protocol::ProjectId;
+use crate::protocol::{ProjectId, ThreadId};
 
 const LIMITS: std::ops::RangeInclusive<usize> = 1..=50;
 const LIMIT: usize = 20;
@@ -355,10 +355,15 @@ fn listed(candidate: &Candidate<'_>, sighting: &Sighting) -> ListedThread {
 }
 
 fn found_by((shown, search): (&Shown, &Search)) -> FoundBy {
+    let is_visible = |id: &ThreadId| {
+        let row = shown.member.machine.thread(id);
+        row.is_some_and(|row| shown.projects.iter().any(|project| project.id == row.project))
+    };
     FoundBy {
         machine: shown.member.name().to_owned(),
         by: if search.by_t3() { "t3" } else { "gateway" }.to_owned(),
-        more: search.full.then_some(true),
+        // Where some are hidden, their number would tell of them.
+        more: search.may_have_more(is_visible).then_some(true),
     }
 }
 

@@ -63,6 +63,25 @@ async fn each_item_has_its_result_in_order_and_one_that_fails_stops_no_other() {
 }
 
 #[tokio::test]
+async fn an_item_with_an_id_of_its_own_is_the_same_call_alone_and_among_equal_ones() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let named = |id: &str| DispatchArgs {
+        request_id: Some(id.to_owned()),
+        ..prompt("say it")
+    };
+    let answer = house.many(batch(vec![named("a"), named("b")], None)).await.unwrap();
+    let made: Vec<String> = threads(&answer).into_iter().map(str::to_owned).collect();
+    for (id, thread) in ["b", "a"].into_iter().zip(made.iter().rev()) {
+        let again = house.many(batch(vec![named(id)], None)).await.unwrap();
+        assert_eq!(threads(&again), [thread], "{id}");
+    }
+    let turned = house.many(batch(vec![named("b"), named("a")], None)).await.unwrap();
+    assert_eq!(threads(&turned), [&made[1], &made[0]]);
+    assert_eq!(simulator.runs().len(), 2);
+}
+
+#[tokio::test]
 async fn no_more_than_six_are_at_work_on_one_machine() {
     let (one, other) = (simulator().await, simulator().await);
     let machines = vec![

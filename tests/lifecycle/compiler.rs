@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 // The build calls `build`, the tests call `compile`.
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../build/lifecycle.rs"]
 mod lifecycle;
 
