@@ -91,11 +91,11 @@ async fn dispatch_many(house: &House, caller: &Caller, args: DispatchArgs) -> Re
 
 /// An idle thread of that mode, made without any ceiling.
 async fn idle(open: &House, mode: Mode) -> String {
-    let made = DispatchArgs {
+    let asked = DispatchArgs {
         runtime_mode: Some(mode),
         ..prompt("say made")
     };
-    let thread = open.dispatch(made).await.unwrap().thread_id;
+    let thread = open.dispatch(asked).await.unwrap().thread_id;
     open.ended(&thread).await;
     thread
 }

@@ -18,15 +18,18 @@ const PROJECTS: &str = "projects-token-0123456789";
 const CEILING: &str = "ceiling-token-0123456789";
 const READER: &str = "reader-token-0123456789";
 
+/// The arguments of a call that is aimed at a name.
+type Aim = fn(&str) -> Value;
+
 /// A tool, and how each limit meets it.
 struct Row {
     tool: &'static str,
     /// Answers without being told a place: then nothing of what is hidden is in it.
     lists: bool,
     /// How it is aimed at a machine, a project, a thread. What is hidden and what is not there answer alike.
-    machine: Option<fn(&str) -> Value>,
-    project: Option<fn(&str) -> Value>,
-    thread: Option<fn(&str) -> Value>,
+    machine: Option<Aim>,
+    project: Option<Aim>,
+    thread: Option<Aim>,
     /// The call that changes something: refused to a reader. A tool without one only reads.
     change: Option<fn(&Spot) -> Value>,
     ceiling: Ceiling,
@@ -386,7 +389,7 @@ async fn what_a_limit_hides_is_not_there_for_any_tool() {
                     "{tool} hides it from all: {all}"
                 );
             }
-            let mut aims: Vec<(fn(&str) -> Value, &str)> = Vec::new();
+            let mut aims: Vec<(Aim, &str)> = Vec::new();
             aims.extend(row.thread.map(|aim| (aim, hidden.thread.as_str())));
             if token == MACHINES {
                 aims.extend(row.machine.map(|aim| (aim, hidden.machine)));
