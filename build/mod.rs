@@ -19,10 +19,19 @@ use std::path::Path;
 
 use schema::{Contract, Selection};
 
-/// T3's contract of protocol 2.
-const PROTOCOL_2: &str = "schemas/t3/protocol-2/contract.json";
-/// What is taken of it.
-const SELECTION: &str = "schemas/selection.toml";
+/// T3's contracts, what is taken of each, and the file that it becomes.
+const PROTOCOLS: [(&str, &str, &str); 2] = [
+    (
+        "schemas/t3/protocol-1/contract.json",
+        "schemas/selection-protocol-1.toml",
+        "protocol_v1.rs",
+    ),
+    (
+        "schemas/t3/protocol-2/contract.json",
+        "schemas/selection.toml",
+        "protocol_v2.rs",
+    ),
+];
 
 /// What is wrong with a schema, for the person who changed it.
 #[derive(Debug, thiserror::Error)]
@@ -50,20 +59,23 @@ impl Error {
     }
 }
 
-/// Writes `protocol_v2.rs`: the types of T3's protocol 2, from `schemas/t3/protocol-2` by `schemas/selection.toml`.
+/// Writes the types of T3's protocols, from `schemas/t3` by the selections.
 pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
-    let contract = Contract::read(root, PROTOCOL_2)?;
-    let selection = Selection::read(root, SELECTION)?;
-    let text = generate(&contract, &selection)?;
-    let file = out.join("protocol_v2.rs");
-    std::fs::write(&file, text).map_err(|error| {
-        Error::new(
-            &file.to_string_lossy(),
-            "the file",
-            error.to_string(),
-            "see that cargo can write into its target directory, and that there is room",
-        )
-    })
+    for (contract, selection, file) in PROTOCOLS {
+        let contract = Contract::read(root, contract)?;
+        let selection = Selection::read(root, selection)?;
+        let text = generate(&contract, &selection)?;
+        let file = out.join(file);
+        std::fs::write(&file, text).map_err(|error| {
+            Error::new(
+                &file.to_string_lossy(),
+                "the file",
+                error.to_string(),
+                "see that cargo can write into its target directory, and that there is room",
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// The Rust text of what is selected of a contract.

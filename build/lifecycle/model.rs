@@ -120,14 +120,14 @@ pub(super) enum When {
     Otherwise,
 }
 
-/// One protocol's words.
+/// One protocol's words. A protocol without words for requests has none of the tables about them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mapping {
     pub(super) run_status: Words,
-    pub(super) request_kind: Words,
-    pub(super) request_status: Words,
-    pub(super) capability: Words,
+    pub(super) request_kind: Option<Words>,
+    pub(super) request_status: Option<Words>,
+    pub(super) capability: Option<Words>,
 }
 
 /// The words of one place of a protocol.
