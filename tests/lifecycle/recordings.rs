@@ -74,7 +74,8 @@ impl Entities {
 
     pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
-            deleted: false,
+            imported: false,
+deleted: false,
             runs: self.runs.values().map(|run| self.run(run)).collect(),
             requests: self.requests.values().map(|request| self.request(request)).collect(),
         }

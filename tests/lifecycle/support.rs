@@ -59,7 +59,8 @@ pub(crate) fn request(name: &str, kind: &str, of: u64) -> RequestFacts {
 
 pub(crate) fn thread(runs: Vec<RunFacts>, requests: Vec<RequestFacts>) -> ThreadFacts {
     ThreadFacts {
-        deleted: false,
+        imported: false,
+deleted: false,
         runs,
         requests,
     }
