@@ -82,7 +82,7 @@ pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
             .collect(),
         facts: ThreadFacts {
             imported: false,
-deleted: false,
+            deleted: false,
             runs,
             requests: Vec::new(),
         },

@@ -40,7 +40,10 @@ impl<'a> Standing<'a> {
         let runs = &self.thread.facts.runs;
         let named = runs.iter().find(|run| run.id == *id);
         // Before T3 was upgraded, the run was known by its message.
-        let before = || runs.iter().find(|run| self.thread.facts.imported && run.user_message.0 == id.0);
+        let before = || {
+            runs.iter()
+                .find(|run| self.thread.facts.imported && run.user_message.0 == id.0)
+        };
         named.or_else(before)
     }
 

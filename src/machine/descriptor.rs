@@ -103,7 +103,9 @@ pub fn unsupported(machine: &str, theirs: Option<i64>) -> MachineError {
             )
         }
         Some(theirs) if theirs > i64::from(SPOKEN) => {
-            format!("{machine} speaks orchestration protocol {theirs}, t3code-mcp speaks {OLDEST} and {SPOKEN}: update t3code-mcp")
+            format!(
+                "{machine} speaks orchestration protocol {theirs}, t3code-mcp speaks {OLDEST} and {SPOKEN}: update t3code-mcp"
+            )
         }
         Some(_) | None => format!(
             "{machine} does not accept orchestration protocol {SPOKEN}, which t3code-mcp speaks besides {OLDEST}, and names no other it would: update the older of T3 Code on {machine} and t3code-mcp"

@@ -101,14 +101,22 @@ impl Link {
 
     /// Reads the whole thread from the beginning of its stream.
     async fn read_streamed(&self, subscription: Subscription) -> Result<Thread, MachineError> {
-        let mut stream = self.session.subscribe(subscription).await.map_err(CallError::for_read)?;
+        let mut stream = self
+            .session
+            .subscribe(subscription)
+            .await
+            .map_err(CallError::for_read)?;
         match stream.next_chunk().await {
             Ok(values) => match values.first() {
                 Some(value) => self.dialect.read_thread(value.get().as_bytes()),
-                None => Err(MachineError::Decode("the stream of the thread began with nothing".to_owned())),
+                None => Err(MachineError::Decode(
+                    "the stream of the thread began with nothing".to_owned(),
+                )),
             },
             Err(end) => match end.error {
-                Some(CallError::Rejected { message, .. }) if message.ends_with(NOT_FOUND) => Err(MachineError::ThreadNotFound),
+                Some(CallError::Rejected { message, .. }) if message.ends_with(NOT_FOUND) => {
+                    Err(MachineError::ThreadNotFound)
+                }
                 Some(error) => Err(error.for_read()),
                 None => Err(MachineError::ThreadNotFound),
             },

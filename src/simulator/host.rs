@@ -104,7 +104,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(model: Model, older: Option<Older>, auth: Auth, gate: bool, bounded_runs: Option<usize>, label: String) -> Self {
+    pub(crate) fn new(
+        model: Model,
+        older: Option<Older>,
+        auth: Auth,
+        gate: bool,
+        bounded_runs: Option<usize>,
+        label: String,
+    ) -> Self {
         let head = watch::Sender::new(older.as_ref().map_or(model.head(), Older::head));
         Self {
             state: Mutex::new(State {

@@ -235,7 +235,10 @@ impl Simulator {
         if self.host.read().older.is_some() {
             return self.host.change(|state, now| {
                 let older = state.older.as_mut();
-                older.map_or_else(|| Err("upgraded".to_owned()), |older| older.handle_command(now, command))
+                older.map_or_else(
+                    || Err("upgraded".to_owned()),
+                    |older| older.handle_command(now, command),
+                )
             });
         }
         let done = self.host.change(|state, now| state.model.handle_command(now, command));

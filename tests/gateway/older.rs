@@ -56,7 +56,10 @@ async fn questions_and_approvals_are_answered() {
     let house = house(&simulator);
     let started = house.start("ask").await;
     let asked = house.ended(&started.thread_id).await;
-    assert_eq!((asked.state.as_str(), asked.pending[0].questions.len()), ("question", 2));
+    assert_eq!(
+        (asked.state.as_str(), asked.pending[0].questions.len()),
+        ("question", 2)
+    );
     let answers = json!({"color": "Red", "extras": ["A", "B"]});
     house
         .answer(AnswerArgs {
@@ -72,7 +75,10 @@ async fn questions_and_approvals_are_answered() {
     let started = house.dispatch(asking("approve rm -rf build")).await.unwrap();
     let asked = house.ended(&started.thread_id).await;
     assert_eq!(asked.state, "approval");
-    assert_eq!(asked.pending[0].approval.clone().unwrap().detail.as_deref(), Some("rm -rf build"));
+    assert_eq!(
+        asked.pending[0].approval.clone().unwrap().detail.as_deref(),
+        Some("rm -rf build")
+    );
     house
         .answer(AnswerArgs {
             decision: Some("accept".to_owned()),
@@ -106,10 +112,18 @@ async fn an_interrupt_that_t3_shows_as_completed_is_an_interrupt() {
     let answer = house.interrupt(&started.thread_id, None).await.unwrap();
     assert_eq!(answer.state, "interrupted");
     let shell = simulator.received();
-    assert!(shell.iter().any(|command| command["type"] == "thread.turn.interrupt" && command["turnId"].is_string()));
+    assert!(
+        shell
+            .iter()
+            .any(|command| command["type"] == "thread.turn.interrupt" && command["turnId"].is_string())
+    );
     assert_eq!(house.ended(&started.thread_id).await.state, "interrupted");
     let refused = house.start("refuse").await;
-    assert_eq!(house.ended(&refused.thread_id).await.state, "interrupted", "nothing was said");
+    assert_eq!(
+        house.ended(&refused.thread_id).await.state,
+        "interrupted",
+        "nothing was said"
+    );
 }
 
 #[tokio::test]
@@ -118,7 +132,10 @@ async fn an_interrupt_while_codex_asks_does_not_block_the_server() {
     let house = house(&simulator);
     let started = house.dispatch(asking("approve rm -rf build")).await.unwrap();
     assert_eq!(house.ended(&started.thread_id).await.state, "approval");
-    assert_eq!(house.interrupt(&started.thread_id, None).await.unwrap().state, "interrupted");
+    assert_eq!(
+        house.interrupt(&started.thread_id, None).await.unwrap().state,
+        "interrupted"
+    );
     assert!(!simulator.is_wedged());
     // The flags of the shell stay set; nothing is asked any more.
     let view = house.view(&started.thread_id).await;
@@ -137,13 +154,23 @@ async fn what_protocol_1_lacks_is_refused_with_the_version_that_has_it() {
     let started = house.start("sleep 60").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     for when_busy in [WhenBusy::Queue, WhenBusy::Steer, WhenBusy::Restart] {
-        let error = house.dispatch(more(&started.thread_id, "say more", when_busy)).await.unwrap_err();
+        let error = house
+            .dispatch(more(&started.thread_id, "say more", when_busy))
+            .await
+            .unwrap_err();
         assert_eq!(error.code, ErrorCode::OperationRejected, "{error:?}");
         assert!(error.message.contains("protocol 2"), "{}", error.message);
     }
-    let error = house.dispatch(more(&started.thread_id, "say more", WhenBusy::Reject)).await.unwrap_err();
+    let error = house
+        .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
+        .await
+        .unwrap_err();
     assert_eq!(error.code, ErrorCode::ThreadBusy);
-    let starts = simulator.received().iter().filter(|command| command["type"] == "thread.turn.start").count();
+    let starts = simulator
+        .received()
+        .iter()
+        .filter(|command| command["type"] == "thread.turn.start")
+        .count();
     assert_eq!(starts, 1);
 }
 
@@ -158,7 +185,9 @@ async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
         archived: Some(archived),
     };
     house.gateway.archive(&caller(), archive(true)).await.unwrap();
-    let refused = house.dispatch(more(&started.thread_id, "say more", WhenBusy::Reject)).await;
+    let refused = house
+        .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
+        .await;
     assert!(refused.is_err());
     house.gateway.archive(&caller(), archive(false)).await.unwrap();
     house
@@ -166,7 +195,11 @@ async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
         .await
         .unwrap();
     assert_eq!(report(&house.ended(&started.thread_id).await), "more");
-    let starts = simulator.received().iter().filter(|command| command["type"] == "thread.turn.start").count();
+    let starts = simulator
+        .received()
+        .iter()
+        .filter(|command| command["type"] == "thread.turn.start")
+        .count();
     assert_eq!(starts, 2);
 }
 
@@ -189,15 +222,26 @@ async fn what_a_restart_left_running_for_ever_is_told_once_and_cured() {
     simulator.restart().await.unwrap();
     let events = house.until_events(1).await;
     assert_eq!(events[0].kind, "interrupted");
-    house.until(&started.thread_id, |view| view.state == "interrupted").await;
+    house
+        .until(&started.thread_id, |view| view.state == "interrupted")
+        .await;
     house
         .dispatch(more(&started.thread_id, "say back", WhenBusy::Reject))
         .await
         .unwrap();
     assert_eq!(report(&house.ended(&started.thread_id).await), "back");
-    let stops = simulator.received().iter().filter(|command| command["type"] == "thread.session.stop").count();
+    let stops = simulator
+        .received()
+        .iter()
+        .filter(|command| command["type"] == "thread.session.stop")
+        .count();
     assert_eq!(stops, 1);
-    let kinds: Vec<String> = house.until_events(2).await.into_iter().map(|event| event.kind).collect();
+    let kinds: Vec<String> = house
+        .until_events(2)
+        .await
+        .into_iter()
+        .map(|event| event.kind)
+        .collect();
     assert_eq!(kinds, ["interrupted", "completed"]);
     house.end().await;
 }
@@ -227,6 +271,9 @@ async fn an_upgrade_while_the_gateway_runs_loses_and_doubles_nothing() {
         run_id: at_work.run_id.clone(),
         ..wait_for(&at_work.thread_id)
     };
-    assert_eq!(house.wait(before).await.unwrap().thread.unwrap().run.unwrap().status, "interrupted");
+    assert_eq!(
+        house.wait(before).await.unwrap().thread.unwrap().run.unwrap().status,
+        "interrupted"
+    );
     house.end().await;
 }

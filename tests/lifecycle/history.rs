@@ -163,7 +163,7 @@ impl Model {
     pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
             imported: false,
-deleted: false,
+            deleted: false,
             runs: self.runs.clone(),
             requests: self.requests.clone(),
         }

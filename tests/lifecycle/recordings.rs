@@ -75,7 +75,7 @@ impl Entities {
     pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
             imported: false,
-deleted: false,
+            deleted: false,
             runs: self.runs.values().map(|run| self.run(run)).collect(),
             requests: self.requests.values().map(|request| self.request(request)).collect(),
         }

@@ -70,7 +70,10 @@ impl Tracker {
             run.ordinal = fact.ordinal;
         }
         if let Some(baseline) = &mut self.thread.baseline {
-            let known = facts.runs.iter().filter(|fact| fact.requested_at <= baseline.requested_at);
+            let known = facts
+                .runs
+                .iter()
+                .filter(|fact| fact.requested_at <= baseline.requested_at);
             let last = known.map(|fact| fact.ordinal).max();
             baseline.ordinal = baseline.ordinal.max(last.unwrap_or_default());
         }

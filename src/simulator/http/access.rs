@@ -26,7 +26,10 @@ fn uncached(mut response: Response) -> Response {
 
 pub(super) async fn environment(State(host): Shared) -> Response {
     let state = host.read();
-    ok(&describe::descriptor(state.model.options(), (&host.label, state.older.is_some())))
+    ok(&describe::descriptor(
+        state.model.options(),
+        (&host.label, state.older.is_some()),
+    ))
 }
 
 /// Always 200: whether one is signed in is what it tells.

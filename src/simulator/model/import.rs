@@ -39,7 +39,10 @@ impl Model {
         }
         self.log_thread(ix, now, &Source::Server, "thread.created");
         for (place, was) in thread.turns.iter().enumerate() {
-            let message = thread.messages.iter().find(|message| message["id"] == was.message.as_str());
+            let message = thread
+                .messages
+                .iter()
+                .find(|message| message["id"] == was.message.as_str());
             let prompt = message.and_then(|message| message["text"].as_str()).unwrap_or_default();
             let new = NewMessage {
                 id: was.message.clone(),
@@ -51,7 +54,11 @@ impl Model {
             self.add_run(ix, was.asked_at, &new, Beginning::Prepare, &Source::Server);
             let ordinal = u64::try_from(place + 1).unwrap_or(u64::MAX);
             let newest = &thread.head["latestTurn"];
-            let state = if newest["turnId"] == was.turn.as_str() { newest["state"].as_str() } else { None };
+            let state = if newest["turnId"] == was.turn.as_str() {
+                newest["state"].as_str()
+            } else {
+                None
+            };
             let status = match state {
                 // Nothing outlives the process that it ran in.
                 Some("running" | "interrupted") => RunStatus::Interrupted,
@@ -63,9 +70,15 @@ impl Model {
                 run.started_at = Some(was.asked_at);
                 run.completed_at = Some(now);
             });
-            let run = self.threads.get(ix).and_then(|thread| thread.by_ordinal(ordinal).cloned());
+            let run = self
+                .threads
+                .get(ix)
+                .and_then(|thread| thread.by_ordinal(ordinal).cloned());
             let Some(run) = run else { continue };
-            let said = thread.messages.iter().filter(|message| message["turnId"] == was.turn.as_str());
+            let said = thread
+                .messages
+                .iter()
+                .filter(|message| message["turnId"] == was.turn.as_str());
             for message in said {
                 let text = |field: &str| message[field].as_str().unwrap_or_default().to_owned();
                 let message = Message {

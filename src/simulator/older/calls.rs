@@ -40,7 +40,12 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
         }
         "orchestration.subscribeShell" => {
             let marker = payload["requestCompletionMarker"] == true && !older.routeless;
-            Outcome::Stream(Stream::Older(OlderStream::shell(host, &older.shell(), older.head(), marker)))
+            Outcome::Stream(Stream::Older(OlderStream::shell(
+                host,
+                &older.shell(),
+                older.head(),
+                marker,
+            )))
         }
         "orchestration.subscribeThread" => match older.thread(text(payload, "threadId")) {
             Some(thread) => Outcome::Stream(Stream::Older(OlderStream::thread(host, &thread))),
@@ -51,7 +56,9 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
             }))),
         },
         "orchestration.getArchivedShellSnapshot" => Outcome::Done(success(&older.archived_shell())),
-        "subscribeServerLifecycle" => Outcome::Stream(Stream::Older(OlderStream::start(host, &json!(older.started_at())))),
+        "subscribeServerLifecycle" => {
+            Outcome::Stream(Stream::Older(OlderStream::start(host, &json!(older.started_at()))))
+        }
         "server.getConfig" => {
             drop(state);
             Outcome::Done(success(&host.config()))

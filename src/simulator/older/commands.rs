@@ -16,7 +16,12 @@ impl Older {
             None => {}
         }
         let done = self.carry_out(now, command).map(|()| self.head());
-        let done = done.map_err(|words| format!("Orchestration command invariant failed ({}): {words}", text(command, "type")));
+        let done = done.map_err(|words| {
+            format!(
+                "Orchestration command invariant failed ({}): {words}",
+                text(command, "type")
+            )
+        });
         self.receipts.insert(id, done.clone());
         done
     }
@@ -30,7 +35,9 @@ impl Older {
         if kind == "thread.create" {
             return self.create_thread(now, command);
         }
-        let ix = self.find(thread).ok_or_else(|| format!("Thread '{thread}' does not exist for command '{kind}'."))?;
+        let ix = self
+            .find(thread)
+            .ok_or_else(|| format!("Thread '{thread}' does not exist for command '{kind}'."))?;
         // Accepted, and nothing happens any more.
         if self.wedged && kind != "thread.turn.start" {
             self.log.push(Subject::Thread(ix));
@@ -139,7 +146,10 @@ impl Older {
                 thread.head["modelSelection"] = model;
             }
         });
-        let runs = self.threads.get(ix).is_some_and(|thread| !thread.archived && !thread.deleted);
+        let runs = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| !thread.archived && !thread.deleted);
         if !runs || self.wedged || self.is_at_work(ix) {
             return;
         }
@@ -175,11 +185,20 @@ impl Older {
         }
         let work = self.threads.get(ix).and_then(|thread| thread.work.clone());
         let Some((turn, open)) = work.and_then(|work| {
-            let open = work.open.iter().find(|open| open.id == id && open.question == question)?;
+            let open = work
+                .open
+                .iter()
+                .find(|open| open.id == id && open.question == question)?;
             Some((work.turn.clone(), open.clone()))
         }) else {
             let detail = format!("Stale pending {word} request: {id}");
-            self.activity(ix, now, ("error", failed), None, &json!({"requestId": id, "detail": detail}));
+            self.activity(
+                ix,
+                now,
+                ("error", failed),
+                None,
+                &json!({"requestId": id, "detail": detail}),
+            );
             return;
         };
         self.change(ix, now, |thread| {

@@ -22,7 +22,11 @@ pub(crate) use streams::OlderStream;
 #[derive(Clone, Debug)]
 enum Next {
     /// The agent is there: the turn begins that this message asked for.
-    Begin { message: String, asked_at: Stamp, prompt: String },
+    Begin {
+        message: String,
+        asked_at: Stamp,
+        prompt: String,
+    },
     /// The agent acts.
     Act,
     /// The agent has slept enough.

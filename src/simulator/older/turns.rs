@@ -186,7 +186,10 @@ impl Older {
 
     /// Only the session's end is certain: the turn is interrupted and stays so. The flags of open requests stay, too.
     pub(super) fn stop_session(&mut self, ix: usize, now: Stamp) {
-        let was_running = self.threads.get(ix).is_some_and(|thread| thread.head["latestTurn"]["state"] == "running");
+        let was_running = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| thread.head["latestTurn"]["state"] == "running");
         self.change(ix, now, |thread| {
             thread.work = None;
             thread.generation += 1;
@@ -219,12 +222,23 @@ impl Older {
     }
 
     pub(super) fn stopped(&mut self, ix: usize, now: Stamp) {
-        let interrupted = self.threads.get(ix).is_some_and(|thread| thread.head["latestTurn"]["state"] == "interrupted");
+        let interrupted = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| thread.head["latestTurn"]["state"] == "interrupted");
         let state = if interrupted { "interrupted" } else { "completed" };
         self.finish(ix, now, "ready", state, None, Some(true));
     }
 
-    fn finish(&mut self, ix: usize, now: Stamp, session: &str, state: &str, error: Option<&str>, captured: Option<bool>) {
+    fn finish(
+        &mut self,
+        ix: usize,
+        now: Stamp,
+        session: &str,
+        state: &str,
+        error: Option<&str>,
+        captured: Option<bool>,
+    ) {
         let mut turn = None;
         self.change(ix, now, |thread| {
             turn = thread.work.take().map(|work| work.turn);
@@ -259,19 +273,35 @@ impl Older {
                 "files": [], "assistantMessageId": null, "completedAt": now,
             }));
         });
-        self.activity(ix, now, ("info", "checkpoint.captured"), Some(turn), &json!({ "status": status }));
+        self.activity(
+            ix,
+            now,
+            ("info", "checkpoint.captured"),
+            Some(turn),
+            &json!({ "status": status }),
+        );
     }
 
     fn is_codex(&self, ix: usize) -> bool {
-        let instance = self.threads.get(ix).map(|thread| thread.head["modelSelection"]["instanceId"].clone());
+        let instance = self
+            .threads
+            .get(ix)
+            .map(|thread| thread.head["modelSelection"]["instanceId"].clone());
         let instance = instance.as_ref().and_then(Value::as_str).unwrap_or_default();
-        self.options.provider(instance).is_some_and(|provider| provider.driver == "codex")
+        self.options
+            .provider(instance)
+            .is_some_and(|provider| provider.driver == "codex")
     }
 
     fn in_repository(&self, ix: usize) -> bool {
         let project = self.threads.get(ix).map(|thread| thread.head["projectId"].clone());
-        let project = self.projects.iter().find(|known| Some(&known["id"]) == project.as_ref());
-        let root = project.and_then(|project| project["workspaceRoot"].as_str()).unwrap_or_default();
+        let project = self
+            .projects
+            .iter()
+            .find(|known| Some(&known["id"]) == project.as_ref());
+        let root = project
+            .and_then(|project| project["workspaceRoot"].as_str())
+            .unwrap_or_default();
         self.options.repositories.iter().any(|known| known == root)
     }
 

@@ -65,7 +65,12 @@ impl Older {
         }
         let mut shown = thread.head.clone();
         if let Some(fields) = shown.as_object_mut() {
-            for flag in ["hasPendingApprovals", "hasPendingUserInput", "hasActionableProposedPlan", "latestUserMessageAt"] {
+            for flag in [
+                "hasPendingApprovals",
+                "hasPendingUserInput",
+                "hasActionableProposedPlan",
+                "latestUserMessageAt",
+            ] {
                 fields.remove(flag);
             }
         }

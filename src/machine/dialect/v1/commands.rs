@@ -62,7 +62,11 @@ pub(super) fn send_message(message: &SendMessage) -> Result<Call, MachineError> 
 fn message_with(message: &SendMessage, title_seed: Option<String>) -> Result<Call, MachineError> {
     match &message.mode {
         DispatchMode::Start => {}
-        DispatchMode::Queue => return Err(lacks("a busy thread has no queue: it would take the message into its turn")),
+        DispatchMode::Queue => {
+            return Err(lacks(
+                "a busy thread has no queue: it would take the message into its turn",
+            ));
+        }
         DispatchMode::Steer(_) | DispatchMode::Restart(_) => {
             return Err(lacks("a turn cannot be steered or restarted"));
         }
@@ -236,13 +240,16 @@ fn thread_id(id: &ThreadId) -> v1::ThreadId {
 }
 
 fn model(selection: &ModelSelection) -> v1::ModelSelection {
-    let options = selection.options.iter().map(|(id, value)| v1::ModelSelectionOptionsItem {
-        id: id.clone(),
-        value: match value {
-            OptionValue::Bool(on) => v1::ModelSelectionOptionsItemValue::Boolean(*on),
-            OptionValue::Text(text) => v1::ModelSelectionOptionsItemValue::String(text.clone()),
-        },
-    });
+    let options = selection
+        .options
+        .iter()
+        .map(|(id, value)| v1::ModelSelectionOptionsItem {
+            id: id.clone(),
+            value: match value {
+                OptionValue::Bool(on) => v1::ModelSelectionOptionsItemValue::Boolean(*on),
+                OptionValue::Text(text) => v1::ModelSelectionOptionsItemValue::String(text.clone()),
+            },
+        });
     v1::ModelSelection {
         instance_id: v1::ProviderInstanceId(selection.instance.0.clone()),
         model: selection.model.clone(),

@@ -41,9 +41,7 @@ impl Memory {
 
     /// We stopped the run.
     pub(super) fn handle_stopped(&self, thread: &ThreadId, run: &RunId) {
-        self.inner()
-            .stopped_runs
-            .insert((thread.clone(), run.clone()), ());
+        self.inner().stopped_runs.insert((thread.clone(), run.clone()), ());
     }
 
     /// The turn was shown as interrupted.

@@ -100,7 +100,9 @@ impl Dialect for Protocol1 {
     }
 
     fn read_archive_item(&self, _value: &RawValue) -> Result<ArchiveItem, MachineError> {
-        Err(MachineError::Decode("protocol 1 has no stream of archived threads".to_owned()))
+        Err(MachineError::Decode(
+            "protocol 1 has no stream of archived threads".to_owned(),
+        ))
     }
 
     fn read_thread(&self, body: &[u8]) -> Result<Thread, MachineError> {
@@ -117,7 +119,9 @@ impl Dialect for Protocol1 {
     }
 
     fn read_launched(&self, _value: &RawValue, _message: &MessageId) -> Result<Launched, MachineError> {
-        Err(commands::lacks("a thread and its first message cannot be made in one call"))
+        Err(commands::lacks(
+            "a thread and its first message cannot be made in one call",
+        ))
     }
 
     fn read_sequence(&self, value: &RawValue) -> Result<u64, MachineError> {
@@ -162,7 +166,9 @@ impl Dialect for Protocol1 {
     }
 
     fn launch(&self, _launch: &Launch) -> Result<Call, MachineError> {
-        Err(commands::lacks("a thread and its first message cannot be made in one call"))
+        Err(commands::lacks(
+            "a thread and its first message cannot be made in one call",
+        ))
     }
 
     fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError> {

@@ -102,7 +102,9 @@ pub(super) fn read_start(value: &RawValue) -> Option<Timestamp> {
     }
     let item: Start = serde_json::from_str(value.get()).ok()?;
     let is_ready = item.r#type.as_deref() == Some("ready");
-    item.at.or(item.payload.and_then(|payload| payload.at)).filter(|_| is_ready)
+    item.at
+        .or(item.payload.and_then(|payload| payload.at))
+        .filter(|_| is_ready)
 }
 
 impl Item<'_> {

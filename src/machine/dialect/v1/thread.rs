@@ -21,11 +21,7 @@ const DETAIL_CHARS: usize = 2_000;
 const ERROR_CHARS: usize = 2_000;
 
 /// Reads the answer of the thread's route, or the first item of its stream.
-pub(super) fn read_body(
-    body: &[u8],
-    memory: &Memory,
-    now: jiff::Timestamp,
-) -> Result<Thread, MachineError> {
+pub(super) fn read_body(body: &[u8], memory: &Memory, now: jiff::Timestamp) -> Result<Thread, MachineError> {
     #[derive(Deserialize)]
     struct Streamed<'a> {
         #[serde(borrow)]
@@ -147,7 +143,9 @@ fn tools(thread: &v1::Thread, served: &Served) -> Result<Vec<Item>, BadTime> {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let data = payload.get("data");
         let of_data = |field: &str| text(data.and_then(|data| data.get(field)));
-        let detail = of_data("command").or_else(|| text(payload.get("detail"))).unwrap_or_default();
+        let detail = of_data("command")
+            .or_else(|| text(payload.get("detail")))
+            .unwrap_or_default();
         let item = Item {
             run: activity
                 .turn_id
@@ -232,7 +230,10 @@ fn files(thread: &v1::Thread, served: &Served) -> Vec<FileChange> {
                 additions: file.additions,
                 deletions: file.deletions,
             };
-            match files.iter_mut().find(|known| known.run == run && known.path == file.path) {
+            match files
+                .iter_mut()
+                .find(|known| known.run == run && known.path == file.path)
+            {
                 Some(known) => *known = change,
                 None => files.push(change),
             }

@@ -18,6 +18,9 @@ use crate::protocol::{MessageId, RunId, ThreadId, v1};
 /// How long T3 itself takes a message that no turn has taken for one that waits.
 const WAITS_FOR: SignedDuration = SignedDuration::from_mins(2);
 
+/// The kind of the activity that tells of a checkpoint.
+const CHECKPOINT: &str = "checkpoint.captured";
+
 /// The runs of a thread and what belongs to them.
 #[derive(Debug, Default)]
 pub(super) struct Served {
@@ -45,7 +48,9 @@ impl Served {
     /// The run of what the agent said in a turn at a time: T3 moves a message of a stopped turn to the next one, which had not been
     /// asked for when it was said.
     pub(super) fn of_answer(&self, turn: Option<&str>, at: Timestamp) -> Option<RunId> {
-        let own = turn.and_then(|turn| self.of_turn(turn)).filter(|run| at >= run.requested_at);
+        let own = turn
+            .and_then(|turn| self.of_turn(turn))
+            .filter(|run| at >= run.requested_at);
         let before = || self.runs.iter().rev().find(|run| run.requested_at <= at);
         own.or_else(before).map(|run| run.id.clone())
     }
@@ -68,6 +73,8 @@ struct Turns<'a> {
     first: HashMap<&'a str, Timestamp>,
     /// When each turn was last heard of.
     last: HashMap<&'a str, Timestamp>,
+    /// When each turn's agent last did something. Its checkpoint comes later, and with it the time that T3 shows as its end.
+    acted: HashMap<&'a str, Timestamp>,
     /// Those whose checkpoint is missing.
     missing: HashSet<&'a str>,
     /// Those whose checkpoint failed.
@@ -98,7 +105,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
         let before = owned.iter().rev().find_map(|(_, turn)| *turn);
         let merged = began.is_none()
             && before.is_some_and(|turn| {
-                let at_work_then = turns.last.get(turn).is_some_and(|last| *last > message.at);
+                let at_work_then = turns.acted.get(turn).is_some_and(|acted| *acted > message.at);
                 at_work_then || session.is_at_work(turn)
             });
         if !merged {
@@ -143,7 +150,9 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
                 };
                 (status, turns.last.get(turn).copied().or(until))
             }
-            None if start_failures.iter().any(|at| within(*at)) => ("failed", start_failures.iter().copied().find(|at| within(*at))),
+            None if start_failures.iter().any(|at| within(*at)) => {
+                ("failed", start_failures.iter().copied().find(|at| within(*at)))
+            }
             None if until.is_none() => session.without_turn(message.at, stopped, thread.archived_at.is_some(), now),
             // It never ran: as one that was taken out of a queue.
             None => ("cancelled", until),
@@ -186,7 +195,8 @@ fn answered(thread: &v1::Thread) -> Result<Vec<Timestamp>, BadTime> {
         .messages
         .iter()
         .filter(|message| message.role.as_str() == "assistant" && !message.text.trim().is_empty());
-    said.map(|message| time("messages.createdAt", &message.created_at)).collect()
+    said.map(|message| time("messages.createdAt", &message.created_at))
+        .collect()
 }
 
 /// When a turn could not be started.
@@ -195,35 +205,51 @@ fn start_failures(thread: &v1::Thread) -> Result<Vec<Timestamp>, BadTime> {
         .activities
         .iter()
         .filter(|activity| activity.kind == "provider.turn.start.failed");
-    failures.map(|activity| time("activities.createdAt", &activity.created_at)).collect()
+    failures
+        .map(|activity| time("activities.createdAt", &activity.created_at))
+        .collect()
 }
 
 fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTime> {
     let mut turns = Turns {
         first: HashMap::new(),
         last: HashMap::new(),
+        acted: HashMap::new(),
         missing: HashSet::new(),
         failed: HashSet::new(),
     };
-    let mut heard: Vec<(&str, Timestamp)> = Vec::new();
+    let (mut heard, mut acted): (Vec<(&str, Timestamp)>, Vec<(&str, Timestamp)>) = (Vec::new(), Vec::new());
     for activity in &thread.activities {
         let Some(turn) = &activity.turn_id else { continue };
-        heard.push((&turn.0, time("activities.createdAt", &activity.created_at)?));
+        let at = time("activities.createdAt", &activity.created_at)?;
+        heard.push((&turn.0, at));
+        if activity.kind != CHECKPOINT {
+            acted.push((&turn.0, at));
+        }
         let is_missing = activity.payload.get("status").and_then(Value::as_str) == Some("missing");
-        if activity.kind == "checkpoint.captured" && is_missing {
+        if activity.kind == CHECKPOINT && is_missing {
             turns.missing.insert(&turn.0);
         }
     }
     for checkpoint in &thread.checkpoints {
-        heard.push((&checkpoint.turn_id.0, time("checkpoints.completedAt", &checkpoint.completed_at)?));
+        heard.push((
+            &checkpoint.turn_id.0,
+            time("checkpoints.completedAt", &checkpoint.completed_at)?,
+        ));
         if checkpoint.status.as_str() == "error" {
             turns.failed.insert(&checkpoint.turn_id.0);
         }
     }
     for message in &thread.messages {
         if let Some(turn) = &message.turn_id {
-            heard.push((&turn.0, time("messages.createdAt", &message.created_at)?));
+            let at = time("messages.createdAt", &message.created_at)?;
+            heard.push((&turn.0, at));
+            acted.push((&turn.0, at));
         }
+    }
+    for (turn, at) in acted {
+        let last = turns.acted.entry(turn).or_insert(at);
+        *last = at.max(*last);
     }
     for (turn, at) in heard {
         let first = turns.first.entry(turn).or_insert(at);
@@ -294,12 +320,16 @@ impl Session {
             active: session.active_turn_id.as_ref().map(|turn| turn.0.clone()),
             updated_at: Some(updated_at),
             newest,
-            orphaned_at: memory.started_at().filter(|started_at| at_work && updated_at < *started_at),
+            orphaned_at: memory
+                .started_at()
+                .filter(|started_at| at_work && updated_at < *started_at),
         })
     }
 
     fn is_at_work(&self, turn: &str) -> bool {
-        self.newest.as_ref().is_some_and(|newest| newest.id == turn && observe_run(&newest.state) == RunObservation::Running)
+        self.newest
+            .as_ref()
+            .is_some_and(|newest| newest.id == turn && observe_run(&newest.state) == RunObservation::Running)
     }
 
     /// The status of the newest turn's run, and when it ended.
@@ -323,7 +353,13 @@ impl Session {
     }
 
     /// The status of the newest message's run where no turn has taken it.
-    fn without_turn(&self, asked_at: Timestamp, stopped: bool, archived: bool, now: Timestamp) -> (&'static str, Option<Timestamp>) {
+    fn without_turn(
+        &self,
+        asked_at: Timestamp,
+        stopped: bool,
+        archived: bool,
+        now: Timestamp,
+    ) -> (&'static str, Option<Timestamp>) {
         let since = self.updated_at.filter(|at| *at >= asked_at);
         match (self.status.as_str(), since) {
             _ if self.orphaned_at.is_some() => ("interrupted", self.orphaned_at),

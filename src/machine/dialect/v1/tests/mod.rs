@@ -78,7 +78,12 @@ fn recorded_threads_say_what_became_of_each_turn() {
                 .collect();
             let state = fold(&thread.facts).state.as_str();
             let newest = runs.last().map_or("-", String::as_str);
-            writeln!(said, "  {note}: {state}, {} runs, newest {newest}, open {open:?}", runs.len()).unwrap();
+            writeln!(
+                said,
+                "  {note}: {state}, {} runs, newest {newest}, open {open:?}",
+                runs.len()
+            )
+            .unwrap();
         }
     }
     insta::with_settings!({snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"), prepend_module_to_snapshot => true}, {
@@ -95,7 +100,10 @@ fn a_recorded_shell_replays_into_the_mirror() {
         for line in lines(name) {
             for value in line["body"]["values"].as_array().into_iter().flatten() {
                 let item = dialect.read_shell_item(&raw(value)).unwrap();
-                assert!(!matches!(item, ShellItem::Unknown { .. } | ShellItem::ThreadUnreadable { .. }), "{value}");
+                assert!(
+                    !matches!(item, ShellItem::Unknown { .. } | ShellItem::ThreadUnreadable { .. }),
+                    "{value}"
+                );
                 if let ShellItem::Snapshot(snapshot) = &item {
                     assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
                     assert!(super::is_snapshot_of(&raw(value)));
@@ -113,7 +121,11 @@ fn the_recorded_configuration_is_read() {
     let text = std::fs::read_to_string(folder().join("server-getConfig.json")).unwrap();
     let config: Value = serde_json::from_str(&text).unwrap();
     let providers = Protocol1::new(Arc::default()).read_providers(&raw(&config)).unwrap();
-    assert!(providers.iter().any(|provider| provider.instance.0 == "grok" && !provider.models.is_empty()));
+    assert!(
+        providers
+            .iter()
+            .any(|provider| provider.instance.0 == "grok" && !provider.models.is_empty())
+    );
 }
 
 const AT: [&str; 5] = [
@@ -155,10 +167,19 @@ fn statuses(thread: &Thread) -> Vec<&str> {
 #[test]
 fn an_end_without_an_answer_is_no_success() {
     let memory = Memory::default();
-    assert_eq!(statuses(&decode(&one("ready", "completed", Some("done")), &memory)), ["completed"]);
+    assert_eq!(
+        statuses(&decode(&one("ready", "completed", Some("done")), &memory)),
+        ["completed"]
+    );
     let memory = Memory::default();
-    assert_eq!(statuses(&decode(&one("ready", "completed", None), &memory)), ["interrupted"]);
-    assert_eq!(statuses(&decode(&one("ready", "completed", Some("  ")), &memory)), ["interrupted"]);
+    assert_eq!(
+        statuses(&decode(&one("ready", "completed", None), &memory)),
+        ["interrupted"]
+    );
+    assert_eq!(
+        statuses(&decode(&one("ready", "completed", Some("  ")), &memory)),
+        ["interrupted"]
+    );
 }
 
 #[test]
@@ -167,15 +188,27 @@ fn what_we_stopped_is_interrupted_whatever_is_shown() {
     let (thread, run) = (ThreadId("thread".to_owned()), RunId("m1".to_owned()));
     memory.handle_stopped(&thread, &run);
     // It works until T3 says that it does not.
-    assert_eq!(statuses(&decode(&one("running", "running", Some("partly")), &memory)), ["running"]);
-    assert_eq!(statuses(&decode(&one("ready", "completed", Some("partly")), &memory)), ["interrupted"]);
+    assert_eq!(
+        statuses(&decode(&one("running", "running", Some("partly")), &memory)),
+        ["running"]
+    );
+    assert_eq!(
+        statuses(&decode(&one("ready", "completed", Some("partly")), &memory)),
+        ["interrupted"]
+    );
 }
 
 #[test]
 fn a_turn_that_was_seen_interrupted_stays_so_though_its_checkpoint_shows_it_completed() {
     let memory = Memory::default();
-    assert_eq!(statuses(&decode(&one("running", "interrupted", Some("partly")), &memory)), ["interrupted"]);
-    assert_eq!(statuses(&decode(&one("ready", "completed", Some("partly")), &memory)), ["interrupted"]);
+    assert_eq!(
+        statuses(&decode(&one("running", "interrupted", Some("partly")), &memory)),
+        ["interrupted"]
+    );
+    assert_eq!(
+        statuses(&decode(&one("ready", "completed", Some("partly")), &memory)),
+        ["interrupted"]
+    );
     // Who saw neither goes by the checkpoint.
     let mut body = one("ready", "completed", Some("partly"));
     body["thread"]["activities"] = json!([activity("checkpoint.captured", "t1", json!({"status": "missing"}), 2)]);
@@ -200,10 +233,16 @@ fn what_died_with_an_earlier_process_is_interrupted_and_asks_nothing() {
         1
     )]);
     let shown = decode(&body, &memory);
-    assert_eq!((statuses(&shown), shown.facts.requests[0].status.as_str()), (vec!["running"], "pending"));
+    assert_eq!(
+        (statuses(&shown), shown.facts.requests[0].status.as_str()),
+        (vec!["running"], "pending")
+    );
     memory.handle_started(AT[3].parse().unwrap());
     let shown = decode(&body, &memory);
-    assert_eq!((statuses(&shown), shown.facts.requests[0].status.as_str()), (vec!["interrupted"], "expired"));
+    assert_eq!(
+        (statuses(&shown), shown.facts.requests[0].status.as_str()),
+        (vec!["interrupted"], "expired")
+    );
     let send = SendMessage {
         command: CommandId("c".to_owned()),
         thread: ThreadId("thread".to_owned()),
@@ -232,7 +271,17 @@ fn an_answer_that_moved_to_the_next_turn_stays_with_its_own() {
     thread["activities"] = json!([activity("checkpoint.captured", "t1", json!({"status": "missing"}), 1)]);
     let shown = decode(&body, &Memory::default());
     assert_eq!(statuses(&shown), ["interrupted", "completed"]);
-    let run_of = |id: &str| shown.messages.iter().find(|message| message.id.0 == id).unwrap().run.clone().unwrap().0;
+    let run_of = |id: &str| {
+        shown
+            .messages
+            .iter()
+            .find(|message| message.id.0 == id)
+            .unwrap()
+            .run
+            .clone()
+            .unwrap()
+            .0
+    };
     assert_eq!((run_of("a1"), run_of("a2")), ("m1".to_owned(), "m2".to_owned()));
 }
 
@@ -260,26 +309,38 @@ fn a_message_that_no_turn_takes_waits_a_while_and_then_never_ran() {
     // On an archived thread it never runs.
     body["thread"]["archivedAt"] = json!(AT[3]);
     let shown = read(&body, soon);
-    assert_eq!(RunState::INITIAL.on(observe(&shown.facts.runs[1], &shown.facts)).to, RunState::NeverStarted);
+    assert_eq!(
+        RunState::INITIAL.on(observe(&shown.facts.runs[1], &shown.facts)).to,
+        RunState::NeverStarted
+    );
 }
 
 #[test]
 fn a_start_that_failed_is_told_by_its_first_line() {
     let mut body = one("error", "completed", Some("done"));
     let thread = &mut body["thread"];
-    thread["messages"].as_array_mut().unwrap().push(message("m2", "user", "", Value::Null, 3));
+    thread["messages"]
+        .as_array_mut()
+        .unwrap()
+        .push(message("m2", "user", "", Value::Null, 3));
     thread["session"]["lastError"] = json!("ProviderValidationError: no input\n    at validate");
     thread["session"]["updatedAt"] = json!(AT[4]);
     let shown = decode(&body, &Memory::default());
     assert_eq!(statuses(&shown), ["completed", "failed"]);
     let failure = shown.items.last().unwrap();
-    assert!(matches!(&failure.kind, ItemKind::Failure { message, .. } if message == "ProviderValidationError: no input"));
+    assert!(
+        matches!(&failure.kind, ItemKind::Failure { message, .. } if message == "ProviderValidationError: no input")
+    );
 }
 
 #[test]
 fn while_a_request_is_open_the_session_is_stopped_and_not_the_turn() {
     let dialect = Protocol1::new(Arc::default());
-    let (command, thread, run) = (CommandId("c".to_owned()), ThreadId("thread".to_owned()), RunId("m1".to_owned()));
+    let (command, thread, run) = (
+        CommandId("c".to_owned()),
+        ThreadId("thread".to_owned()),
+        RunId("m1".to_owned()),
+    );
     let mut body = one("running", "running", None);
     let shown = decode(&body, &Memory::default());
     let call = dialect.interrupt(&command, &thread, &run, false, Some(&shown)).unwrap();
@@ -310,6 +371,12 @@ fn only_the_four_decisions_are_sent() {
             answer: Answer::Decision(word.to_owned()),
         })
     };
-    assert!(respond("acceptForSession").unwrap().payload.get().contains("thread.approval.respond"));
+    assert!(
+        respond("acceptForSession")
+            .unwrap()
+            .payload
+            .get()
+            .contains("thread.approval.respond")
+    );
     assert!(matches!(respond("acceptAlways"), Err(MachineError::Unsafe(_))));
 }
