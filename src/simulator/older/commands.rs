@@ -174,7 +174,7 @@ impl Older {
 
     fn respond(&mut self, ix: usize, now: Stamp, command: &Value, question: bool) {
         let id = text(command, "requestId").to_owned();
-        let (word, failed) = if question {
+        let (what, failed) = if question {
             ("user-input", "provider.user-input.respond.failed")
         } else {
             ("approval", "provider.approval.respond.failed")
@@ -191,7 +191,7 @@ impl Older {
                 .find(|open| open.id == id && open.question == question)?;
             Some((work.turn.clone(), open.clone()))
         }) else {
-            let detail = format!("Stale pending {word} request: {id}");
+            let detail = format!("Stale pending {what} request: {id}");
             self.activity(
                 ix,
                 now,

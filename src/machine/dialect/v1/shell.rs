@@ -32,7 +32,8 @@ struct Item<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Snapshot<'a> {
-    snapshot_sequence: u64,
+    #[serde(rename = "snapshotSequence")]
+    sequence: u64,
     #[serde(borrow)]
     threads: Vec<&'a RawValue>,
     #[serde(borrow)]
@@ -116,7 +117,7 @@ impl Item<'_> {
 
 fn snapshot(value: &RawValue, memory: &Memory) -> Result<ShellSnapshot, MachineError> {
     let snapshot: Snapshot<'_> = read("a snapshot of the shell", value.get().as_bytes())?;
-    let sequence = snapshot.snapshot_sequence;
+    let sequence = snapshot.sequence;
     let (mut threads, mut projects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for thread in snapshot.threads {
         match row(thread, sequence, memory) {
@@ -214,14 +215,14 @@ fn from_shell(thread: v1::ThreadShell, sequence: u64, memory: &Memory) -> Result
         if turn.state.as_str() == "interrupted" {
             memory.handle_turn_stopped(&turn.turn_id.0);
         }
-        row.status = super::turns::word(turn.state.as_str()).to_owned();
+        super::turns::word(turn.state.as_str()).clone_into(&mut row.status);
         row.latest_run_requested_at = asked_at.max(Some(requested_at));
         row.latest_run_completed_at = maybe_time("latestTurn.completedAt", turn.completed_at.as_ref())?;
         row.latest_run = Some(RunId(turn.turn_id.0));
     } else if asked_at.is_some() {
         // A message waits for its turn: something is to come of it.
         row.latest_run = Some(RunId(format!("{}:first", row.id)));
-        row.status = "starting".to_owned();
+        "starting".clone_into(&mut row.status);
     }
     let Some(session) = thread.session else {
         return Ok(row);

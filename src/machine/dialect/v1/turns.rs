@@ -218,7 +218,8 @@ fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTi
         missing: HashSet::new(),
         failed: HashSet::new(),
     };
-    let (mut heard, mut acted): (Vec<(&str, Timestamp)>, Vec<(&str, Timestamp)>) = (Vec::new(), Vec::new());
+    let mut heard: Vec<(&str, Timestamp)> = Vec::new();
+    let mut acted: Vec<(&str, Timestamp)> = Vec::new();
     for activity in &thread.activities {
         let Some(turn) = &activity.turn_id else { continue };
         let at = time("activities.createdAt", &activity.created_at)?;
