@@ -3,37 +3,26 @@
 //! [`compile`] is pure: the table and the exported schemas go in as text and values, Rust text or the refusals come out. A table
 //! that leaves anything open never becomes code, so what is generated is total by construction.
 
-#[path = "lifecycle/check.rs"]
-mod check;
 #[path = "lifecycle/diagram.rs"]
 mod diagram;
-#[path = "lifecycle/folding.rs"]
-mod folding;
 #[path = "lifecycle/generate.rs"]
 mod generate;
-#[path = "lifecycle/graph.rs"]
-mod graph;
 #[path = "lifecycle/machines.rs"]
 mod machines;
-#[path = "lifecycle/mapping.rs"]
-mod mapping;
-#[path = "lifecycle/model.rs"]
-mod model;
 #[path = "lifecycle/spoken.rs"]
 mod spoken;
+// The command uses more of it than the build.
+#[allow(dead_code)]
+#[path = "tables.rs"]
+mod tables;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Where the table is, from the root of the repository.
-const TABLE: &str = "schemas/lifecycle.toml";
-
-/// Why the table was not compiled: every refusal found, each with its place and how to mend it.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", .0.join("\n"))]
-pub(crate) struct Refused(pub(crate) Vec<String>);
+pub(crate) use tables::Refused;
+use tables::{TABLE, model};
 
 /// Writes `lifecycle.rs` into `out`.
 pub(crate) fn build(root: &Path, out: &Path) -> Result<(), Refused> {
@@ -53,9 +42,7 @@ pub(crate) fn build(root: &Path, out: &Path) -> Result<(), Refused> {
 
 /// The Rust text of a table, checked against the schema of each protocol that it maps.
 pub(crate) fn compile(table: &str, schemas: &BTreeMap<String, Value>) -> Result<String, Refused> {
-    let model = model::parse(table)?;
-    check::check(&model, schemas)?;
-    generate::generate(&model)
+    generate::generate(&tables::checked(table, schemas)?)
 }
 
 fn read(path: &Path) -> Result<String, Refused> {

@@ -8,16 +8,20 @@
 //! 3. `types`: let typify make structs and ids.
 //! 4. `open`: make the enums and tagged unions, tolerant or exact, and trim what typify wrote.
 
-pub mod normalise;
 pub mod open;
-pub mod schema;
+#[path = "shared.rs"]
+// The command uses more of it than the build.
+#[allow(dead_code)]
+pub mod shared;
 pub mod types;
 
 pub(crate) mod lifecycle;
 
 use std::path::Path;
 
+use normalise::Direction;
 use schema::{Contract, Selection};
+pub use shared::{Error, normalise, schema};
 
 /// T3's contracts, what is taken of each, and the file that it becomes.
 const PROTOCOLS: [(&str, &str, &str); 2] = [
@@ -32,30 +36,23 @@ const PROTOCOLS: [(&str, &str, &str); 2] = [
         "protocol_v2.rs",
     ),
 ];
+/// T3's contract of protocol 2, which the table is checked against word by word.
+const PROTOCOL_2: &str = "schemas/t3/protocol-2/contract.json";
+/// What is taken of it.
+const SELECTION: &str = "schemas/selection.toml";
+/// What its run statuses and request kinds mean.
+const LIFECYCLE: &str = "schemas/lifecycle.toml";
 
-/// What is wrong with a schema, for the person who changed it.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}: {at}: {what}\n  to mend it: {mend}")]
-pub struct Error {
-    /// The file, relative to the repository.
-    pub file: String,
-    /// Type and field (`Run.status`), or the key of a table.
-    pub at: String,
-    /// What is wrong.
-    pub what: String,
-    /// What to do.
-    pub mend: String,
-}
-
-impl Error {
-    /// An error at a place.
-    pub fn new(file: &str, at: &str, what: impl Into<String>, mend: &str) -> Self {
-        Self {
-            file: file.into(),
-            at: at.into(),
-            what: what.into(),
-            mend: mend.into(),
-        }
+/// Says whether what stands in `schemas/` fits together: everything that does not, one line each.
+pub fn check(root: &Path) -> Result<(), String> {
+    let contract = Contract::read(root, PROTOCOL_2).map_err(|error| error.line())?;
+    let selection = Selection::read(root, SELECTION).map_err(|error| error.line())?;
+    let table = std::fs::read_to_string(root.join(LIFECYCLE)).map_err(|error| format!("{LIFECYCLE}: {error}"))?;
+    let problems = shared::check::problems(&contract, &selection, &table, "protocol-2");
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.join("\n"))
     }
 }
 
@@ -81,8 +78,8 @@ pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
 /// The Rust text of what is selected of a contract.
 pub fn generate(contract: &Contract, selection: &Selection) -> Result<String, Error> {
     selection.check(contract)?;
-    let read = normalise::normalise(contract, selection, &selection.read.roots)?;
-    let sent = normalise::normalise(contract, selection, &selection.sent.roots)?;
+    let read = normalise::normalise(contract, selection, Direction::Read)?;
+    let sent = normalise::normalise(contract, selection, Direction::Sent)?;
     let file = open::module(contract, &read, &sent)?;
     Ok(prettyplease::unparse(&file))
 }

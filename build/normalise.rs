@@ -50,18 +50,23 @@ pub struct Member {
     pub content: Option<String>,
 }
 
-/// Normalises what the roots reach.
-pub fn normalise(contract: &Contract, selection: &Selection, roots: &[String]) -> Result<Model, Error> {
-    let mut work = Normaliser {
-        contract,
-        selection,
-        model: Model::default(),
-        wanted: BTreeSet::new(),
-        done: BTreeSet::new(),
-        contents: BTreeMap::new(),
-        known: BTreeMap::new(),
-    };
+/// Which way the types travel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Direction {
+    /// T3 sends them.
+    Read,
+    /// We send them.
+    Sent,
+}
+
+/// Normalises what the roots of a direction reach.
+pub fn normalise(contract: &Contract, selection: &Selection, direction: Direction) -> Result<Model, Error> {
+    let mut work = Normaliser::new(contract, selection, direction);
     work.learn_names();
+    let roots = match direction {
+        Direction::Read => &selection.read.roots,
+        Direction::Sent => &selection.sent.roots,
+    };
     work.wanted.extend(roots.iter().cloned());
     while let Some(name) = work.wanted.pop_first() {
         if work.done.insert(name.clone()) {
@@ -72,9 +77,17 @@ pub fn normalise(contract: &Contract, selection: &Selection, roots: &[String]) -
     Ok(work.model)
 }
 
+/// The words that tell the members of a named union apart; none if it is no such union.
+pub fn union_words(contract: &Contract, selection: &Selection, name: &str) -> Result<Option<Vec<String>>, Error> {
+    let work = Normaliser::new(contract, selection, Direction::Read);
+    let union = work.raw_union(name, contract.get(name, name)?)?;
+    Ok(union.map(|union| union.arms.into_iter().flat_map(|arm| arm.words).collect()))
+}
+
 struct Normaliser<'a> {
     contract: &'a Contract,
     selection: &'a Selection,
+    direction: Direction,
     model: Model,
     /// Names that something refers to.
     wanted: BTreeSet<String>,
@@ -84,6 +97,21 @@ struct Normaliser<'a> {
     contents: BTreeMap<String, String>,
     /// Shapes that have a name, by fingerprint: a shape without a name that is equal gets the same one.
     known: BTreeMap<String, String>,
+}
+
+impl<'a> Normaliser<'a> {
+    fn new(contract: &'a Contract, selection: &'a Selection, direction: Direction) -> Self {
+        Self {
+            contract,
+            selection,
+            direction,
+            model: Model::default(),
+            wanted: BTreeSet::new(),
+            done: BTreeSet::new(),
+            contents: BTreeMap::new(),
+            known: BTreeMap::new(),
+        }
+    }
 }
 
 impl Normaliser<'_> {
@@ -224,8 +252,17 @@ impl Normaliser<'_> {
     /// The body of an object.
     fn object(&mut self, name: &str, schema: &Value) -> Result<Value, Error> {
         let required: BTreeSet<&str> = list(schema, "required").iter().filter_map(Value::as_str).collect();
+        let filled = self
+            .selection
+            .sends
+            .get(name)
+            .filter(|_| self.direction == Direction::Sent);
         let mut properties = Map::new();
         for (field, property) in fields(schema) {
+            // What we never fill: a field that T3 adds disturbs nobody.
+            if !required.contains(field.as_str()) && filled.is_some_and(|filled| !filled.contains(field)) {
+                continue;
+            }
             let at = format!("{name}.{field}");
             let hoisted = format!("{name}{}", field.to_upper_camel_case());
             let (arms, nulls) = without_null(property);

@@ -36,6 +36,12 @@ pub struct Selection {
     /// Members of a union by their tag words. A union that is not named here is taken whole.
     #[serde(default)]
     pub members: BTreeMap<String, Vec<String>>,
+    /// The fields that we fill of a type that we send.
+    #[serde(default)]
+    pub sends: BTreeMap<String, Vec<String>>,
+    /// The words of a place that the code was written for.
+    #[serde(default)]
+    pub decided: BTreeMap<String, Vec<String>>,
     /// Types that stay JSON as they came.
     #[serde(default)]
     pub opaque: Opaque,
@@ -124,6 +130,11 @@ impl Selection {
 
     /// Refuses names that the contract does not have.
     pub fn check(&self, contract: &Contract) -> Result<(), Error> {
+        self.missing(contract).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Every name that the contract does not have.
+    pub fn missing(&self, contract: &Contract) -> Vec<Error> {
         let lists = [
             ("read.roots", &self.read.roots),
             ("sent.roots", &self.sent.roots),
@@ -133,18 +144,20 @@ impl Selection {
             .into_iter()
             .flat_map(|(at, names)| names.iter().map(move |name| (at, name)));
         let unions = self.members.keys().map(|name| ("members", name));
-        for (at, name) in listed.chain(unions) {
-            if !contract.defs.contains_key(name) {
+        let missing = listed
+            .chain(unions)
+            .filter(|(_, name)| !contract.defs.contains_key(*name));
+        missing
+            .map(|(at, name)| {
                 let mend = format!("take it out, or give it the name that {} has for it now", contract.file);
-                return Err(Error::new(
+                Error::new(
                     &self.file,
                     at,
                     format!("names `{name}`, which the contract does not have"),
                     &mend,
-                ));
-            }
-        }
-        Ok(())
+                )
+            })
+            .collect()
     }
 
     /// The type stays JSON.

@@ -3,6 +3,8 @@
 
 #[path = "cli/asking.rs"]
 mod asking;
+#[path = "cli/bearers.rs"]
+mod bearers;
 #[path = "cli/dispatching.rs"]
 mod dispatching;
 #[path = "cli/events.rs"]
@@ -23,6 +25,8 @@ mod pty;
 mod readme;
 #[path = "cli/receiver.rs"]
 mod receiver;
+#[path = "cli/schema.rs"]
+mod schema;
 #[path = "cli/serve.rs"]
 mod serve;
 #[path = "cli/sessions.rs"]

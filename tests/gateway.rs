@@ -9,6 +9,8 @@
 
 #[path = "gateway/asking.rs"]
 mod asking;
+#[path = "gateway/ceilings.rs"]
+mod ceilings;
 #[path = "gateway/dispatching.rs"]
 mod dispatching;
 #[path = "gateway/kept.rs"]

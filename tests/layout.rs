@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("protocol", &[]),
     ("outbound", &[]),
+    ("schema", &[]),
     ("config", &["outbound", "protocol"]),
     ("lifecycle", &["protocol"]),
     ("simulator", &["protocol"]),
@@ -51,6 +52,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "schema",
             "http",
             "mcp",
             "watch",

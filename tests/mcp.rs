@@ -9,6 +9,8 @@
 
 #[path = "mcp/archive.rs"]
 mod archive;
+#[path = "mcp/codes.rs"]
+mod codes;
 #[path = "mcp/connections.rs"]
 mod connections;
 #[path = "mcp/diff.rs"]
@@ -21,6 +23,8 @@ mod errors;
 mod hang_up;
 #[path = "mcp/kept_sessions.rs"]
 mod kept_sessions;
+#[path = "mcp/limits.rs"]
+mod limits;
 #[path = "mcp/long.rs"]
 mod long;
 #[path = "mcp/projects.rs"]

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 // Compiled a second time, as a library: only a part of it is called here.
-#[allow(dead_code, unreachable_pub)]
+#[allow(clippy::duplicate_mod, dead_code, unreachable_pub)]
 #[path = "../build/mod.rs"]
 mod build;
 

@@ -48,7 +48,8 @@ pub(super) fn mapped(
             continue;
         };
         for word in here {
-            if !words.meanings.keys().any(|known| *known.get_ref() == word) {
+            // Of a word that stands at several places the first is named.
+            if !allowed.contains(&word) && !words.meanings.keys().any(|known| *known.get_ref() == word) {
                 refusals.push(format!(
                     "{}: `{}` of the schema of {protocol} has the word `{word}`, which [mapping.{protocol}.{name}] lacks: decide \
                      what it means and add `{word} = \"…\"` with one of {}",

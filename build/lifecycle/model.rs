@@ -10,14 +10,14 @@ use super::{Refused, TABLE};
 /// The whole table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Model {
-    pub(super) event: Vec<Spanned<Named>>,
-    pub(super) run: Machine,
-    pub(super) request: Machine,
-    pub(super) class: Vec<Spanned<Class>>,
-    pub(super) capability: Vec<Spanned<Capability>>,
-    pub(super) thread: Vec<Spanned<ThreadRow>>,
-    pub(super) mapping: BTreeMap<Spanned<String>, Mapping>,
+pub(crate) struct Model {
+    pub(crate) event: Vec<Spanned<Named>>,
+    pub(crate) run: Machine,
+    pub(crate) request: Machine,
+    pub(crate) class: Vec<Spanned<Class>>,
+    pub(crate) capability: Vec<Spanned<Capability>>,
+    pub(crate) thread: Vec<Spanned<ThreadRow>>,
+    pub(crate) mapping: BTreeMap<Spanned<String>, Mapping>,
     /// Where each line of the text begins.
     #[serde(skip)]
     lines: Vec<usize>,
@@ -26,39 +26,39 @@ pub(super) struct Model {
 /// A name and what it means.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) doc: String,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) doc: String,
 }
 
 /// One machine.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Machine {
-    pub(super) initial: Spanned<String>,
-    pub(super) state: Vec<Spanned<State>>,
-    pub(super) observation: Vec<Spanned<Named>>,
-    pub(super) row: Vec<Spanned<Row>>,
+pub(crate) struct Machine {
+    pub(crate) initial: Spanned<String>,
+    pub(crate) state: Vec<Spanned<State>>,
+    pub(crate) observation: Vec<Spanned<Named>>,
+    pub(crate) row: Vec<Spanned<Row>>,
 }
 
 /// One state of a machine.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct State {
-    pub(super) name: String,
-    pub(super) shown: Option<String>,
+pub(crate) struct State {
+    pub(crate) name: String,
+    pub(crate) shown: Option<String>,
     #[serde(default)]
-    pub(super) busy: bool,
+    pub(crate) busy: bool,
     #[serde(default)]
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
     #[serde(default)]
-    pub(super) void: bool,
-    pub(super) doc: String,
+    pub(crate) void: bool,
+    pub(crate) doc: String,
 }
 
 impl State {
     /// The word that views and events use.
-    pub(super) fn word(&self) -> &str {
+    pub(crate) fn word(&self) -> &str {
         self.shown.as_deref().unwrap_or(&self.name)
     }
 }
@@ -66,53 +66,53 @@ impl State {
 /// What happens in each of these states on each of these observations.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Row {
-    pub(super) from: Vec<String>,
-    pub(super) on: Vec<String>,
-    pub(super) to: Option<String>,
-    pub(super) emit: Option<String>,
-    pub(super) ignore: Option<String>,
+pub(crate) struct Row {
+    pub(crate) from: Vec<String>,
+    pub(crate) on: Vec<String>,
+    pub(crate) to: Option<String>,
+    pub(crate) emit: Option<String>,
+    pub(crate) ignore: Option<String>,
 }
 
 /// What a request's kind makes of it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Class {
-    pub(super) name: String,
-    pub(super) holds: bool,
-    pub(super) answerable: bool,
-    pub(super) asks: String,
+pub(crate) struct Class {
+    pub(crate) name: String,
+    pub(crate) holds: bool,
+    pub(crate) answerable: bool,
+    pub(crate) asks: String,
     /// The thread's state while it holds a run.
-    pub(super) thread: Option<String>,
-    pub(super) doc: String,
+    pub(crate) thread: Option<String>,
+    pub(crate) doc: String,
 }
 
 /// What the way that an answer can go makes of a request.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Capability {
-    pub(super) name: String,
-    pub(super) holds: bool,
-    pub(super) answerable: bool,
-    pub(super) asks: bool,
+pub(crate) struct Capability {
+    pub(crate) name: String,
+    pub(crate) holds: bool,
+    pub(crate) answerable: bool,
+    pub(crate) asks: bool,
     /// What views show where it is not the usual way.
-    pub(super) mode: Option<String>,
-    pub(super) doc: String,
+    pub(crate) mode: Option<String>,
+    pub(crate) doc: String,
 }
 
 /// One step of the fold.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ThreadRow {
-    pub(super) state: String,
-    pub(super) when: When,
-    pub(super) doc: String,
+pub(crate) struct ThreadRow {
+    pub(crate) state: String,
+    pub(crate) when: When,
+    pub(crate) doc: String,
 }
 
 /// When a step of the fold holds.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum When {
+pub(crate) enum When {
     Deleted,
     Request,
     Run,
@@ -123,36 +123,36 @@ pub(super) enum When {
 /// One protocol's words. A protocol without words for requests has none of the tables about them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Mapping {
-    pub(super) run_status: Words,
-    pub(super) request_kind: Option<Words>,
-    pub(super) request_status: Option<Words>,
-    pub(super) capability: Option<Words>,
+pub(crate) struct Mapping {
+    pub(crate) run_status: Words,
+    pub(crate) request_kind: Option<Words>,
+    pub(crate) request_status: Option<Words>,
+    pub(crate) capability: Option<Words>,
 }
 
 /// The words of one place of a protocol.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Words {
-    pub(super) at: Vec<Spanned<String>>,
-    pub(super) unknown: Spanned<String>,
+pub(crate) struct Words {
+    pub(crate) at: Vec<Spanned<String>>,
+    pub(crate) unknown: Spanned<String>,
     #[serde(rename = "words")]
-    pub(super) meanings: BTreeMap<Spanned<String>, Spanned<String>>,
+    pub(crate) meanings: BTreeMap<Spanned<String>, Spanned<String>>,
 }
 
 /// The word of a request's status that its kind and capability refine.
-pub(super) const OPEN: &str = "pending";
+pub(crate) const OPEN: &str = "pending";
 
 impl Model {
     /// `file:line` of something that was read.
-    pub(super) fn place<T>(&self, spanned: &Spanned<T>) -> String {
+    pub(crate) fn place<T>(&self, spanned: &Spanned<T>) -> String {
         let line = self.lines.partition_point(|&start| start <= spanned.span().start);
         format!("{TABLE}:{line}")
     }
 }
 
 /// Reads the table. An unknown or missing key is refused by name and line.
-pub(super) fn parse(text: &str) -> Result<Model, Refused> {
+pub(crate) fn parse(text: &str) -> Result<Model, Refused> {
     let mut model: Model = toml::from_str(text).map_err(|error| Refused(vec![format!("{TABLE}: {error}")]))?;
     model.lines = std::iter::once(0)
         .chain(text.match_indices('\n').map(|(at, _)| at + 1))

@@ -27,6 +27,7 @@ mod queue;
 mod reply;
 mod role;
 mod runtime;
+mod schema;
 mod serve;
 mod simulate;
 mod slim;
@@ -99,6 +100,7 @@ enum Command {
     Watch(watch::Args),
     Smoke(smoke::Args),
     Events(events::Args),
+    Schema(schema::Args),
     Simulate(simulate::Args),
     Completions(completions::Args),
 }
@@ -136,6 +138,7 @@ pub fn main() -> ExitCode {
         Command::Watch(args) => watch::run(&args),
         Command::Smoke(args) => smoke::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Completions(args) => {
             completions::run(&args, &mut Cli::command());

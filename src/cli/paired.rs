@@ -84,7 +84,7 @@ impl Follower {
         for machine in &self.machines {
             if let TokenSource::Pairing(_) = machine.token {
                 match found.get(&machine.name) {
-                    Some(Err(error)) => self.unusable(&machine.name, error),
+                    Some(Err(error)) => unusable(&machine.name, error),
                     Some(Ok(kept)) => self.admit(&with(machine, Some(kept))).await,
                     None => self.admit(&with(machine, None)).await,
                 }
@@ -93,7 +93,7 @@ impl Follower {
         let described = |name: &str| self.machines.iter().any(|machine| machine.name == name);
         for (name, kept) in found.iter().filter(|(name, _)| !described(name)) {
             match kept {
-                Err(error) => self.unusable(name, error),
+                Err(error) => unusable(name, error),
                 Ok(kept) => {
                     if let Some(machine) = self.unnamed.machine(kept.clone()) {
                         self.admit(&machine).await;
@@ -123,10 +123,6 @@ impl Follower {
         }
     }
 
-    fn unusable(&self, name: &str, error: &StateError) {
-        tracing::warn!(machine = %name, "its credential cannot be used, and what was used before still is: {error}");
-    }
-
     fn tell(&self, member: &Arc<Member>) {
         if let Some(store) = &self.told {
             tokio::spawn(watch::tell_credential(
@@ -136,6 +132,10 @@ impl Follower {
             ));
         }
     }
+}
+
+fn unusable(name: &str, error: &StateError) {
+    tracing::warn!(machine = %name, "its credential cannot be used, and what was used before still is: {error}");
 }
 
 /// A machine of the config with what was paired for it.

@@ -96,7 +96,7 @@ pub type Stamp = BTreeMap<String, (u64, u64, i64, i64)>;
 /// A place for a credential that is not there yet. Dropped, it leaves nothing behind.
 #[derive(Debug)]
 pub struct Draft {
-    draft: PathBuf,
+    written_at: PathBuf,
     path: PathBuf,
     file: File,
     machine: String,
@@ -177,7 +177,7 @@ impl Credentials {
             .open(&draft)
             .map_err(|error| not_written(&draft, &error))?;
         Ok(Draft {
-            draft,
+            written_at: draft,
             path: self.path(machine),
             file,
             machine: machine.to_owned(),
@@ -268,7 +268,7 @@ impl Draft {
             .write_all(text.as_bytes())
             .and_then(|()| self.file.write_all(b"\n"))
             .and_then(|()| self.file.sync_all())
-            .and_then(|()| std::fs::rename(&self.draft, &self.path))
+            .and_then(|()| std::fs::rename(&self.written_at, &self.path))
             .and_then(|()| File::open(self.path.parent().unwrap_or(&self.path))?.sync_all());
         on_disk.map_err(|error| not_written(&self.path, &error))?;
         Ok(self.path.clone())
@@ -283,7 +283,7 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         // Once it was kept there is none any more.
-        let _ = std::fs::remove_file(&self.draft);
+        let _ = std::fs::remove_file(&self.written_at);
     }
 }
 

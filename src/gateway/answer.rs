@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 
 use crate::fleet::Found;
 use crate::gateway::faults::one_of;
-use crate::gateway::reading::{deleted, may_change};
+use crate::gateway::reading::{archived, deleted, may_change};
 use crate::gateway::standing::Standing;
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids, text};
+use crate::gateway::waiting::key;
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids, modes, text};
 use crate::lifecycle::{Capability, Pending, RequestClass, ThreadState};
-use crate::machine::{Answer, Respond, RuntimeMode};
-use crate::protocol::RunId;
+use crate::machine::{Answer, MachineError, Message, Respond, RuntimeMode, Thread};
+use crate::protocol::{MessageId, RunId};
 
 /// The answer: exactly one of answers, decision and dismiss.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -71,7 +72,16 @@ impl Gateway {
         }
         let request = choose(&standing, &found, args)?;
         answerable(request, &found)?;
-        let answer = checked(&standing, request, args, found.member.ceiling(&caller.limits))?;
+        let ceiling = found.member.ceiling(&caller.limits);
+        let answer = checked(&standing, request, args, ceiling)?;
+        // Its run has ended: to answer it is to go on in the thread.
+        let starts_a_run = request.capability == Capability::Message && matches!(answer, Answer::Answers(_));
+        if starts_a_run {
+            if thread.head.archived {
+                return Err(archived(&found));
+            }
+            modes::for_continuing(&thread.head.runtime_mode, None, ceiling)?;
+        }
         let before: Vec<RunId> = thread.facts.runs.iter().map(|run| run.id.clone()).collect();
         let respond = Respond {
             command: ids::fresh_command(),
@@ -79,10 +89,16 @@ impl Gateway {
             request: request.id.clone(),
             answer,
         };
-        let (member, starts_a_run) = (&found.member, request.capability == Capability::Message);
+        let member = &found.member;
         member.machine.respond(&respond).await.map_err(|error| {
-            ToolError::refused_as(member.name(), &error, ErrorCode::RequestNotFound, &NO_LONGER_PENDING)
-                .with("request_id", request.id.to_string())
+            let refused = ToolError::refused_as(member.name(), &error, ErrorCode::RequestNotFound, &NO_LONGER_PENDING)
+                .with("request_id", request.id.to_string());
+            // A second answer does not find the first one: the request is only gone.
+            if matches!(error, MachineError::AnswerLost { .. }) {
+                refused.hint("T3 may have taken it. Look with t3_thread, and answer again only what is still pending.")
+            } else {
+                refused
+            }
         })?;
         let shown = self
             .read_until(member, &found.id, |standing| {
@@ -97,13 +113,20 @@ impl Gateway {
             state: ThreadState::Running.as_str().to_owned(),
             run_id: request.run.as_ref().map(ToString::to_string),
         };
+        let mut message = None;
         // T3 has the answer; where it does not show what came of it, nothing is claimed beyond that.
         if let Ok((thread, _)) = shown {
             let standing = self.standing(member, &thread);
             standing.state().as_str().clone_into(&mut answered.state);
             if starts_a_run {
-                answered.run_id = new_run(&standing, &before).map(|run| run.to_string());
+                let run = new_run(&standing, &before);
+                message = run.as_ref().and_then(|run| message_of(&thread, run));
+                answered.run_id = run.map(|run| run.to_string());
             }
+        }
+        if starts_a_run {
+            // The next wait is for that run, not for the one that asked.
+            self.memory.went_on(&caller.client, &key(&found), message);
         }
         Ok(answered)
     }
@@ -260,4 +283,10 @@ fn new_run(standing: &Standing<'_>, before: &[RunId]) -> Option<RunId> {
         .filter(|run| !before.contains(&run.id))
         .max_by_key(|run| run.ordinal)
         .map(|run| run.id.clone())
+}
+
+/// The message that made the run.
+fn message_of(thread: &Thread, run: &RunId) -> Option<MessageId> {
+    let of_run = |message: &&Message| message.role == "user" && message.run.as_ref() == Some(run);
+    thread.messages.iter().find(of_run).map(|message| message.id.clone())
 }

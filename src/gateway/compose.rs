@@ -376,6 +376,11 @@ const USUAL_DECISIONS: [&str; 4] = ["accept", "acceptForSession", "decline", "ca
 /// The decision that lifts the question for ever.
 const ALWAYS: &str = "acceptAlways";
 
+/// Whether the ceiling lets the decision be taken where T3 offers it.
+pub(super) fn may_decide(decision: &str, ceiling: RuntimeMode) -> bool {
+    decision != ALWAYS || ceiling == RuntimeMode::FullAccess
+}
+
 fn decisions(request: &Pending, offered: &[DecisionOption], ceiling: RuntimeMode) -> Vec<String> {
     if !request.answerable {
         return Vec::new();
@@ -386,7 +391,7 @@ fn decisions(request: &Pending, offered: &[DecisionOption], ceiling: RuntimeMode
     offered
         .iter()
         .map(|option| option.decision.clone())
-        .filter(|decision| decision != ALWAYS || ceiling == RuntimeMode::FullAccess)
+        .filter(|decision| may_decide(decision, ceiling))
         .collect()
 }
 

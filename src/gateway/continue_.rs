@@ -8,7 +8,7 @@ use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::keeping::Step;
 use crate::gateway::launch::choose_model;
 use crate::gateway::model::{self, Choice};
-use crate::gateway::reading::deleted;
+use crate::gateway::reading::{archived, deleted};
 use crate::gateway::receipts::Outcome;
 use crate::gateway::running::waits_behind;
 use crate::gateway::standing::Standing;
@@ -125,11 +125,7 @@ impl Gateway {
             return Err(deleted(found));
         }
         if thread.head.archived {
-            return Err(ToolError::new(
-                ErrorCode::InvalidRequest,
-                format!("The thread {} is archived.", found.id),
-            )
-            .hint("Restore it with t3_archive (archived: false), or start a new thread."));
+            return Err(archived(found));
         }
         let ceiling = found.member.ceiling(&caller.limits);
         let runtime = modes::for_continuing(&thread.head.runtime_mode, args.runtime_mode.map(Into::into), ceiling)?;

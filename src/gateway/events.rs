@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::fleet::{Limits, Member};
+use crate::gateway::compose::may_decide;
 use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::event::EventBody;
 use crate::gateway::progress::{ProgressSink, Tick};
@@ -259,17 +260,31 @@ impl Query<'_> {
 
     /// What the event tells, if it exists for the caller; says in `truncated` that one was left out for want of knowing.
     fn body(&self, event: &Event, truncated: &mut bool) -> Option<Value> {
-        let Ok(body) = serde_json::from_str::<Value>(&event.body) else {
+        let Ok(mut body) = serde_json::from_str::<Value>(&event.body) else {
             tracing::error!(event = %event.id, "an event's body is no JSON");
             return None;
         };
         match self.sight(event, &body) {
-            Sight::Shown => Some(body),
+            Sight::Shown => {
+                self.leave_out_what_it_may_not_decide(event, &mut body);
+                Some(body)
+            }
             Sight::Hidden => None,
             Sight::Unknown => {
                 *truncated = true;
                 None
             }
+        }
+    }
+
+    /// An event is written once for all: of the decisions that it offers a caller sees those that its own ceiling lets it take.
+    fn leave_out_what_it_may_not_decide(&self, event: &Event, body: &mut Value) {
+        let limits = &self.caller.limits;
+        let member = self.gateway.fleet.member(limits, &event.machine);
+        let ceiling = member.map_or_else(|_| limits.ceiling(&event.machine), |member| member.ceiling(limits));
+        let decisions = body.pointer_mut("/approval/decisions").and_then(Value::as_array_mut);
+        if let Some(decisions) = decisions {
+            decisions.retain(|decision| decision.as_str().is_none_or(|word| may_decide(word, ceiling)));
         }
     }
 

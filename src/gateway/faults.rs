@@ -50,11 +50,9 @@ impl ToolError {
                 format!("The gateway's credential on {machine} lacks the scope {scope}."),
                 "The operator has to renew it with that scope; t3_status says how.",
             ),
-            MachineError::ProtocolUnsupported { message } => (
-                ErrorCode::ProtocolUnsupported,
-                format!("{machine}: {message}"),
-                "Tell the operator.",
-            ),
+            MachineError::ProtocolUnsupported { message } => {
+                (ErrorCode::ProtocolUnsupported, message.clone(), "Tell the operator.")
+            }
             MachineError::NotT3 { reason } => (
                 ErrorCode::MachineUnreachable,
                 format!("What answers at the address of {machine} is not T3: {reason}"),
@@ -76,7 +74,7 @@ impl ToolError {
                 "Nothing was changed.",
             ),
         };
-        Self::new(code, message).hint(hint).with("machine", machine)
+        Self::new(code, sentence(message)).hint(hint).with("machine", machine)
     }
 
     /// What it means that T3 refused an answer or an interrupt because the request or run was no longer open: its own code, else the
@@ -162,6 +160,14 @@ impl ToolError {
         let shown: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
         self.hint(one_of(what, names)).with("valid", shown)
     }
+}
+
+/// Reasons come from below as parts of sentences, and from T3 as whole ones.
+fn sentence(mut text: String) -> String {
+    if !text.ends_with(['.', '!', '?', '…']) {
+        text.push('.');
+    }
+    text
 }
 
 /// How many names an error lists.

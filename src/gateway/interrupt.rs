@@ -147,6 +147,7 @@ fn choose<'a>(standing: &Standing<'a>, found: &Found, named: Option<&str>) -> Re
                     found.id
                 ),
             )
+            .hint("Read its result with t3_thread; to give it more work, use t3_dispatch with thread_id.")
             .with("state", state)
         })
 }

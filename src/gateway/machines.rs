@@ -1,5 +1,7 @@
 //! `t3_machines`: every configured machine, from memory; delayed by none of them.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,9 @@ pub struct MachineView {
     pub os: Option<String>,
     /// The credential that the gateway uses there.
     pub credential: CredentialView,
+    /// Words of a T3 that is newer than the gateway knows, and how often they were met; nothing is lost by them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub unknown_words: BTreeMap<String, u64>,
     /// Why it is not online, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -105,6 +110,7 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
         version: status.version,
         protocol: status.protocol,
         os: status.os,
+        unknown_words: status.unknown_words,
         error: error.map(|error| {
             let said = ToolError::from_machine(member.name(), error);
             format!("{}: {}", said.code, said.message)

@@ -78,6 +78,19 @@ impl Memory {
             .insert((client.to_owned(), thread.clone()), dispatched, |_| true);
     }
 
+    /// The client went on in the thread otherwise: what it dispatched before is no more what it waits for, but this message is.
+    pub(super) fn went_on(&self, client: &str, thread: &ThreadKey, message: Option<MessageId>) {
+        let mut inner = self.inner();
+        let key = (client.to_owned(), thread.clone());
+        match message {
+            Some(message) => {
+                let dispatched = Dispatched { message, told: false };
+                inner.dispatched.insert(key, dispatched, |_| true);
+            }
+            None => inner.dispatched.remove(&key),
+        }
+    }
+
     /// The client knows how its dispatch ended.
     pub(super) fn told(&self, client: &str, thread: &ThreadKey, message: &MessageId) {
         if let Some(dispatched) = self.inner().dispatched.get_mut(&(client.to_owned(), thread.clone()))

@@ -9,6 +9,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
@@ -111,7 +112,11 @@ pub(super) fn question(parts: &[Option<&str>]) -> String {
         hash.update(part.unwrap_or_default());
     }
     let hash = hash.finalize();
-    hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let mut name = String::new();
+    for byte in hash.iter().take(6) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
 }
 
 impl Cursor {

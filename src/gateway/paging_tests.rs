@@ -68,11 +68,12 @@ proptest! {
             for (_, thread) in &page.threads[..looked_at] {
                 prop_assert!(told.insert(*thread), "{thread:?} was told twice");
             }
-            match page.after(looked_at, QUESTION) {
-                // It goes out to the caller and comes back.
-                Some(next) => cursor = Some(Cursor::read(&next.write(), QUESTION).unwrap()),
-                None => { ended = true; break }
-            }
+            let Some(next) = page.after(looked_at, QUESTION) else {
+                ended = true;
+                break;
+            };
+            // It goes out to the caller and comes back.
+            cursor = Some(Cursor::read(&next.write(), QUESTION).unwrap());
             for step in steps {
                 match step {
                     Step::Touch(machine, id) => {

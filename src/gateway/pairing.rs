@@ -237,7 +237,7 @@ impl Gateway {
         };
         let paired = pair(credentials, &request, |_| {})
             .await
-            .map_err(|error| told(name, error))?;
+            .map_err(|error| told(name, &error))?;
         let kept = paired.kept;
         member.machine.set_access(Access {
             url: kept.url.clone(),
@@ -267,8 +267,8 @@ fn read_code(text: &str) -> Result<SecretString, String> {
     }
 }
 
-fn told(machine: &str, error: PairError) -> ToolError {
-    let code = match &error {
+fn told(machine: &str, error: &PairError) -> ToolError {
+    let code = match error {
         PairError::Before(error) => {
             let told = ToolError::from_machine(machine, error);
             return told.hint("The code was not used: call again with it once the machine answers.");

@@ -180,7 +180,7 @@ impl Gateway {
             let command = ids::fresh_command();
             match found.member.machine.cancel_queued(&command, &found.id, run).await {
                 Ok(_) => return Ok(Outcome::Cancelled),
-                Err(error) => refused = Some(refusal(found, error)?),
+                Err(error) => refused = Some(refusal(found, &error)?),
             }
         }
         Err(given_up(found, refused))
@@ -203,7 +203,7 @@ impl Gateway {
             let machine = &found.member.machine;
             match machine.promote_queued(&command, &found.id, run, &target).await {
                 Ok(_) => return Ok(Outcome::Steered(target)),
-                Err(error) => refused = Some(refusal(found, error)?),
+                Err(error) => refused = Some(refusal(found, &error)?),
             }
         }
         Err(given_up(found, refused))
@@ -218,7 +218,7 @@ impl Gateway {
         match found.member.machine.resume_queue(&command, &found.id).await {
             Ok(_) => Ok(Outcome::Resumed),
             Err(error) => {
-                let refused = refusal(found, error)?;
+                let refused = refusal(found, &error)?;
                 // Somebody else was first, perhaps.
                 let thread = self.read_queue(found).await?;
                 if is_held(&self.standing(&found.member, &thread)) {
@@ -331,8 +331,8 @@ fn is_held(standing: &Standing<'_>) -> bool {
 }
 
 /// A refusal of T3, which may only have come late; anything else is the answer.
-fn refusal(found: &Found, error: MachineError) -> Result<ToolError, ToolError> {
-    let said = ToolError::from_machine(found.member.name(), &error);
+fn refusal(found: &Found, error: &MachineError) -> Result<ToolError, ToolError> {
+    let said = ToolError::from_machine(found.member.name(), error);
     match error {
         MachineError::Rejected { .. } => Ok(said),
         MachineError::Defect { .. }
@@ -358,6 +358,7 @@ fn given_up(found: &Found, refused: Option<ToolError>) -> ToolError {
             ErrorCode::OperationRejected,
             format!("The queue of {} could not be changed.", found.id),
         )
+        .hint("List it again: runs start and end by themselves meanwhile.")
     })
 }
 

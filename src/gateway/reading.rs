@@ -139,3 +139,12 @@ pub(super) fn deleted(found: &Found) -> ToolError {
     )
     .hint("Start a new thread with t3_dispatch.")
 }
+
+/// A thread in T3's archive: T3 would start a run in it that nobody sees.
+pub(super) fn archived(found: &Found) -> ToolError {
+    ToolError::new(
+        ErrorCode::InvalidRequest,
+        format!("The thread {} is archived.", found.id),
+    )
+    .hint("Restore it with t3_archive (archived: false), or start a new thread.")
+}

@@ -59,10 +59,10 @@ pub(super) struct Match {
 impl Search {
     /// Searches a machine. One that is away, or whose T3 cannot search, is searched in the mirror.
     pub(super) async fn of(member: &Member, query: &str) -> Self {
-        let asked = member.away().is_none();
-        let answer = match asked {
-            true => tokio::time::timeout(SEARCH_WITHIN, member.machine.search(query)).await,
-            false => Ok(Ok(None)),
+        let answer = if member.away().is_none() {
+            tokio::time::timeout(SEARCH_WITHIN, member.machine.search(query)).await
+        } else {
+            Ok(Ok(None))
         };
         let found = match answer {
             Ok(Ok(found)) => found,

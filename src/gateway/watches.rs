@@ -117,7 +117,8 @@ impl Gateway {
             Ok(Ok(Err(error))) => Err(ToolError::new(
                 ErrorCode::Internal,
                 format!("The switch could not be written down. {error}"),
-            )),
+            )
+            .hint("Tell the operator; then look with t3_watch, and call it again.")),
             Ok(Err(_)) => Err(nobody_watches()),
             Err(_) => Err(match found.member.away() {
                 Some(error) => ToolError::from_machine(found.member.name(), &error),

@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
 use super::descriptor::{self, Credential, Descriptor, Version};
-use super::dialect::{Dialect, Protocol1, Protocol2, is_snapshot_of};
+use super::dialect::{Dialect, Protocol1, Protocol2, is_snapshot_of, unknown_capabilities};
 use super::domain::ThreadRow;
 use super::error::MachineError;
 use super::expiry::{Expiry, Notice, Said};
@@ -55,7 +55,7 @@ pub(super) async fn run(core: Arc<Core>, stop: CancellationToken) {
         let Some(current) = way.as_mut() else { continue };
         let ended = tokio::select! {
             () = stop.cancelled() => break,
-            ended = connect_and_follow(&core, current, (&mut access, &stop), &mut healthy, standing.take()) => ended,
+            ended = connect_and_follow(&core, current, (&mut access, &stop), &mut healthy, standing.take().map(|standing: Box<Connected>| *standing)) => ended,
         };
         let error = match ended {
             Ended::Replaced(connected) => {
@@ -117,7 +117,7 @@ enum Ended {
     /// It failed.
     Failed(MachineError),
     /// Another access is to be used; what stands is good until then.
-    Replaced(Option<Connected>),
+    Replaced(Option<Box<Connected>>),
 }
 
 fn went_away(core: &Core, error: &MachineError) {
@@ -155,7 +155,7 @@ async fn connect_and_follow(
     };
     let connected = tokio::select! {
         connected = connect(core, &http, way, stop) => connected,
-        Ok(()) = access.changed() => return Ended::Replaced(standing),
+        Ok(()) = access.changed() => return Ended::Replaced(standing.map(Box::new)),
     };
     match connected {
         Ok(connected) => follow(core, &http, way, (connected, standing), access, healthy).await,
@@ -330,6 +330,8 @@ fn meet(core: &Core, descriptor: &Descriptor) {
         status.version = Some(descriptor.server_version.clone());
         status.os = Some(descriptor.platform.os.clone());
     });
+    core.state
+        .handle_unknown_words(unknown_capabilities(&descriptor.capabilities));
 }
 
 /// Feeds the mirror until the connection ends.
@@ -426,7 +428,7 @@ async fn follow(
             end = session.closed() => return Ended::Failed(MachineError::Unreachable { reason: end.reason }),
             Ok(()) = access.changed() => {
                 let connected = Connected { session, dialect, shell, environment, unread };
-                return Ended::Replaced(Some(connected));
+                return Ended::Replaced(Some(Box::new(connected)));
             }
             () = until(way.expiry.poll_timeout()), if looking.is_none() => looking = Some(http.credential().boxed()),
             Some(looked) = OptionFuture::from(looking.as_mut()) => {

@@ -31,6 +31,9 @@ pub struct Descriptor {
     /// The protocol that it says it speaks; some that speak 2 say nothing.
     #[serde(default)]
     pub orchestration_protocol_version: Option<i64>,
+    /// What it can do, as it came.
+    #[serde(default)]
+    pub capabilities: serde_json::Value,
 }
 
 /// Where a machine runs.

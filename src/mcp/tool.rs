@@ -187,6 +187,10 @@ async fn answer<T: Tool>(
     let none = JsonObject::new();
     let args = serde_path_to_error::deserialize(request.arguments.as_ref().unwrap_or(&none))
         .map_err(|error| errors::wrong_arguments(T::NAME, request.schema, &error))?;
+    match T::EFFECT {
+        Effect::Reads => tracing::debug!(tool = T::NAME, client = %caller.client, "called"),
+        Effect::Changes => tracing::info!(tool = T::NAME, client = %caller.client, "called"),
+    }
     let token = request.context.meta.get_progress_token();
     let call = Call {
         caller,

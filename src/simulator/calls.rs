@@ -217,9 +217,7 @@ fn answer(host: &Arc<Host>, procedure: Procedure, payload: &Value) -> Result<Out
         Procedure::Search => {
             let query = text("query");
             if !SEARCH_CHARS.contains(&query.trim().chars().count()) {
-                return Err(format!(
-                    "Expected a value with a length between 2 and 200\n  at [\"query\"]"
-                ));
+                return Err("Expected a value with a length between 2 and 200\n  at [\"query\"]".to_owned());
             }
             let limit = payload.get("limit").and_then(Value::as_u64);
             let limit = limit

@@ -149,7 +149,7 @@ impl Faults {
     }
 
     /// Shows these fields of a provider instance, whatever it would show: a login that ended, models that came, limits.
-    pub fn show_provider(&self, instance: &str, fields: Value) {
+    pub fn show_provider(&self, instance: &str, fields: &Value) {
         self.host.change(|state, _| state.model.show_provider(instance, fields));
         self.tell_config();
     }

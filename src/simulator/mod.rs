@@ -2,7 +2,7 @@
 //!
 //! It speaks protocol 2 as it was recorded from a real server, or, with the version gate on, as later servers do. Commands are
 //! held against T3's own schemas, and a scripted agent obeys the last line of each prompt: `say X`, `sleep N`, `fail X`, `ask`,
-//! `ask1`, `ask message`, `background N`, `approve CMD`, `approve2`, `approveedit`, `edit FILE`, `tool`, `refuse`, `crash`, `big KB`. It must never differ from
+//! `ask1`, `ask form`, `ask message`, `login`, `background N`, `approve CMD`, `approve2`, `approveedit`, `edit FILE`, `tool`, `refuse`, `crash`, `big KB`. It must never differ from
 //! the recordings in anything that a client can see, keeps nothing on disk, and runs no command of anybody.
 //!
 //! It also speaks protocol 1 (`older`), and can be upgraded from it while it runs.

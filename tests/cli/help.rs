@@ -27,6 +27,10 @@ fn every_command_explains_itself_with_examples() {
         "watch",
         "smoke",
         "events",
+        "schema",
+        "schema show",
+        "schema diff",
+        "schema check",
         "simulate",
         "completions",
     ] {

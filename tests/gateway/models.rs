@@ -90,7 +90,7 @@ async fn what_changes_at_t3_is_known_as_soon_as_it_says_so() {
     let house = house(&simulator);
     assert_eq!(house.models().await.models.len(), 3);
     let login = json!({"auth": {"status": "unauthenticated"}, "status": "error", "message": "Run codex login on vm."});
-    simulator.faults().show_provider("codex", login);
+    simulator.faults().show_provider("codex", &login);
     let answer = until_models(&house, |answer| answer.models.len() == 2).await;
     let codex = &answer.providers[1];
     assert_eq!(
@@ -107,7 +107,7 @@ async fn what_changes_at_t3_is_known_as_soon_as_it_says_so() {
     assert!(error.message.contains("codex is unauthenticated"), "{error}");
     assert!(simulator.runs().is_empty());
 
-    simulator.faults().show_provider("codex", Value::Null);
+    simulator.faults().show_provider("codex", &Value::Null);
     until_models(&house, |answer| answer.models.len() == 3).await;
     house.dispatch(with_model("codex/gpt-5")).await.unwrap();
 }
@@ -119,7 +119,7 @@ async fn the_operators_model_is_the_default_and_limits_are_told() {
         {"kind": "session", "label": "5 hours", "usedPercent": 83.5, "resetsAt": "2026-11-30T12:00:00.000Z"},
         {"kind": "odd"},
     ]}});
-    simulator.faults().show_provider("grok", limits);
+    simulator.faults().show_provider("grok", &limits);
     let preferred = Rules {
         model: Some("fake-slow".to_owned()),
         ..rules(&["*"])
@@ -144,7 +144,7 @@ async fn of_more_models_than_an_answer_holds_the_rest_is_counted_and_found_by_a_
                 "capabilities": {"optionDescriptors": [{"id": "fast", "label": "Fast", "type": "boolean"}]}})
         })
         .collect();
-    simulator.faults().show_provider("codex", json!({"models": many}));
+    simulator.faults().show_provider("codex", &json!({"models": many}));
     let house = house(&simulator);
     let answer = until_models(&house, |answer| answer.left_out.is_some()).await;
     assert_eq!(answer.models.len() + answer.left_out.unwrap(), 402);

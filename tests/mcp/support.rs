@@ -1,22 +1,30 @@
 //! An endpoint on a real socket with trial tools, and clients of both eras that show every byte.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use jiff::SignedDuration;
 use reqwest::header::HeaderMap;
 use reqwest::{RequestBuilder, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use t3code_mcp::fleet::{Fleet, Limits, Patterns, Rules};
-use t3code_mcp::gateway::{ANSWER_CHARS, Delivered, Delivery, ErrorCode, Gateway, GatewaySettings, Tick, ToolError};
+use t3code_mcp::gateway::tracking::Tracking;
+use t3code_mcp::gateway::{
+    ANSWER_CHARS, Delivered, Delivery, ErrorCode, Gateway, GatewaySettings, Ledger, Tick, ToolError,
+};
 use t3code_mcp::http::{self, Access, HttpSettings, endpoint};
+use t3code_mcp::lifecycle::Limits as WatchLimits;
 use t3code_mcp::machine::MachineSettings;
 use t3code_mcp::mcp::sessions::{SessionSettings, Sessions};
 use t3code_mcp::mcp::{Call, Client, Effect, Server, Tool};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
+use t3code_mcp::store::{LEDGER_FILE, Store};
+use t3code_mcp::watch::{self, WatchSettings};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -181,6 +189,30 @@ pub async fn start_of(members: Vec<(MachineSettings, Rules)>, settings: HttpSett
     serve(Server::new(gateway), settings, stop, machines).await
 }
 
+/// The same with a ledger in the folder: runs are watched and events are kept.
+pub async fn start_kept(folder: &Path, members: Vec<(MachineSettings, Rules)>, settings: HttpSettings) -> Running {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (stop, machines) = (CancellationToken::new(), CancellationToken::new());
+    let fleet = Fleet::start(members, &machines);
+    let store = Store::open(&folder.join(LEDGER_FILE)).await.unwrap();
+    let (tracking, wishes) = Tracking::new();
+    let watched = WatchSettings {
+        limits: WatchLimits {
+            finish_timeout: SignedDuration::from_mins(3),
+            stall_after: None,
+        },
+        unreachable_after: None,
+        deliver: false,
+        final_word: true,
+    };
+    watch::start(Arc::clone(&fleet), store.clone(), watched, wishes, stop.clone())
+        .await
+        .unwrap();
+    let ledger = Ledger { store, tracking };
+    let gateway = Gateway::new(fleet, GatewaySettings::default(), Some(ledger), stop.clone());
+    serve(Server::new(gateway), settings, stop, machines).await
+}
+
 /// An endpoint that runs.
 pub struct Running {
     pub url: String,
@@ -279,7 +311,12 @@ impl Running {
     }
 
     /// A request of the newest revision.
-    pub fn modern(&self, method: &str, mut params: Value) -> RequestBuilder {
+    pub fn modern(&self, method: &str, params: Value) -> RequestBuilder {
+        self.modern_as(ALICE, method, params)
+    }
+
+    /// The same by whoever has the token.
+    pub fn modern_as(&self, token: &str, method: &str, mut params: Value) -> RequestBuilder {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -288,7 +325,7 @@ impl Running {
             params["_meta"][key] = value.clone();
         }
         let mut request = self
-            .post(ALICE)
+            .post(token)
             .header("mcp-protocol-version", "2026-07-28")
             .header("mcp-method", method);
         if let Some(name) = params["name"].as_str() {
@@ -307,6 +344,11 @@ impl Running {
     /// The error of a call that does not.
     pub async fn error(&self, tool: &str, arguments: Value) -> Value {
         failure(&result(self.modern_call(tool, &arguments)).await)
+    }
+
+    /// What a call of whoever has the token comes to, well or not.
+    pub async fn call_as(&self, token: &str, tool: &str, arguments: &Value) -> Value {
+        result(self.modern_as(token, "tools/call", json!({"name": tool, "arguments": arguments}))).await
     }
 
     pub fn modern_call(&self, tool: &str, arguments: &Value) -> RequestBuilder {

@@ -1,5 +1,6 @@
 //! The list of threads: states, pages, searches, what is hidden, and machines that are away.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
@@ -59,11 +60,11 @@ async fn threads_come_newest_first_each_in_its_state() {
 
     let all = endpoint.answer("t3_threads", json!({})).await;
     let mut listed = states(&all);
-    let times: Vec<&str> = all["threads"]
+    let times: Vec<Timestamp> = all["threads"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|thread| thread["updated_at"].as_str().unwrap())
+        .map(|thread| thread["updated_at"].as_str().unwrap().parse().unwrap())
         .collect();
     assert!(times.is_sorted_by(|one, other| one >= other), "{times:?}");
     listed.sort();
@@ -213,7 +214,7 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
         .await["thread_id"]
         .clone();
     let found = endpoint.answer("t3_threads", json!({"query": " done "})).await;
-    assert_eq!(ids(&found), [deep.clone()], "{found}");
+    assert_eq!(ids(&found), [deep.as_str()], "{found}");
     assert_eq!(found["searched"], json!([{"machine": "mac", "by": "t3"}]));
     assert_eq!(found["threads"][0]["found"]["source"], "message");
 
@@ -224,7 +225,7 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
     assert_eq!(ids(&found), [deep], "{found}");
     assert_eq!(found["searched"], json!([{"machine": "mac", "by": "gateway"}]));
     let found = endpoint.answer("t3_threads", json!({"query": "OTHER"})).await;
-    assert_eq!(json!(ids(&found)), json!([titled]));
+    assert_eq!(json!(ids(&found)), json!([titled]), "{found}");
     assert_eq!(found["threads"][0]["found"]["source"], "title");
 }
 
@@ -233,7 +234,7 @@ async fn threads_of_other_threads_agents_come_when_asked_for() {
     let simulator = simulated().await;
     let seeded = simulator.seed_threads(1).remove(0);
     let endpoint = start_over(&simulator, settings()).await;
-    assert_eq!(ids(&endpoint.answer("t3_threads", json!({})).await), [seeded.clone()]);
+    assert_eq!(ids(&endpoint.answer("t3_threads", json!({})).await), [seeded.as_str()]);
     let shell = endpoint
         .http
         .get(format!("{}/api/orchestration/shell", simulator.url()))
@@ -283,7 +284,7 @@ async fn what_is_hidden_is_in_no_list_and_found_by_no_search() {
     for endpoint in [by_rules, by_client] {
         for arguments in [json!({}), json!({"query": "treasure"}), json!({"state": "completed"})] {
             let answer = endpoint.answer("t3_threads", arguments.clone()).await;
-            assert_eq!(ids(&answer), [shown.clone()], "{arguments}");
+            assert_eq!(ids(&answer), [shown.as_str()], "{arguments}");
             assert!(
                 !answer.to_string().contains("secret") && !answer.to_string().contains("hidden"),
                 "{answer}"
@@ -308,7 +309,7 @@ async fn a_machine_that_is_away_keeps_what_was_seen_and_claims_no_end() {
     let seen = thread(&endpoint, "t3-smoke", "say one").await;
     assert_eq!(
         ids(&endpoint.answer("t3_threads", json!({"state": "completed"})).await),
-        [seen.clone()]
+        [seen.as_str()]
     );
     let unseen = thread(&endpoint, "t3-smoke", "say two").await;
     pc.seed_threads(1);

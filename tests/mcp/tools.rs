@@ -65,7 +65,7 @@ impl<'a> Client<'a> {
     }
 }
 
-fn redacted(text: &str) -> String {
+pub fn redacted(text: &str) -> String {
     let mut ids: Vec<String> = Vec::new();
     let id = Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").unwrap();
     let text = id.replace_all(text, |found: &Captures<'_>| {
@@ -241,7 +241,7 @@ async fn a_machine_that_is_down_is_told_and_delays_nobody() {
     }
 }
 
-fn snapshot(name: &str, text: &str) {
+pub fn snapshot(name: &str, text: &str) {
     insta::with_settings!({snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"), prepend_module_to_snapshot => true}, {
         insta::assert_snapshot!(name, text);
     });

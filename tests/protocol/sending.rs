@@ -81,7 +81,6 @@ fn a_required_field_that_may_be_null_is_sent_as_null() {
         command_id: v2::CommandId("c".into()),
         created_by: sent::Actor::User,
         creation_source: sent::CreationSource::Mcp,
-        imported_native_thread: None,
         interaction_mode: sent::ProviderInteractionMode::Default,
         model_selection: v2::ModelSelection {
             instance_id: v2::ProviderInstanceId("codex".into()),

@@ -20,7 +20,7 @@ mod v1;
 mod v2;
 
 pub(super) use v1::{Memory, Protocol1, is_shell, is_snapshot_of};
-pub(super) use v2::Protocol2;
+pub(super) use v2::{Protocol2, unknown_capabilities};
 
 /// A call over the socket.
 #[derive(Debug)]

@@ -45,8 +45,12 @@ pub(crate) enum Script {
     },
     /// Asks so many questions at once.
     Ask(usize),
+    /// Asks questions with every rule that newer servers can set.
+    AskForm,
     /// Asks a question that outlives its run.
     AskLater,
+    /// Asks for what only T3's own window can give.
+    Login,
     /// Ends, and leaves work behind that goes on for a while.
     Background(Duration),
 }
@@ -87,7 +91,9 @@ impl Script {
                     recorded: false,
                 }
             }
+            ("ask", "form") => Self::AskForm,
             ("ask", "message") => Self::AskLater,
+            ("login", "") => Self::Login,
             ("background", seconds) => match seconds.parse::<f64>().ok().map(Duration::try_from_secs_f64) {
                 Some(Ok(wait)) => Self::Background(wait),
                 _ => Self::Say(format!("echo: {line}")),
@@ -114,6 +120,17 @@ pub(crate) fn questions(count: usize) -> Vec<Value> {
     all.into_iter().take(count).collect()
 }
 
+/// Questions with rules: one option of a few and nothing else, several options, and own words that may be left out.
+pub(crate) fn form() -> Vec<Value> {
+    vec![
+        json!({"id": "size", "header": "Question", "question": "Which size?", "multiSelect": false, "allowCustomAnswer": false,
+            "options": [{"label": "Small", "description": "s", "value": "s-1"}, {"label": "Large", "description": "l", "value": "l-1"}]}),
+        json!({"id": "parts", "header": "Question", "question": "Which parts?", "multiSelect": true, "options": [
+            {"label": "A", "description": "a"}, {"label": "B", "description": "b"}]}),
+        json!({"id": "note", "header": "Question", "question": "Anything else?", "required": false, "options": []}),
+    ]
+}
+
 /// What the agent makes of answers: by question id or question text; text that is no option goes as "Other" with a note; keys that
 /// it does not know are dropped.
 pub(crate) fn heard(questions: &[Value], answers: &Value) -> String {
@@ -129,14 +146,15 @@ pub(crate) fn heard(questions: &[Value], answers: &Value) -> String {
             Value::Array(list) => list.iter().map(as_text).collect(),
             one => vec![as_text(one)],
         };
-        let labels: Vec<&str> = question["options"]
+        // An option with a value is named by it.
+        let names: Vec<&str> = question["options"]
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(|option| option["label"].as_str())
+            .filter_map(|option| option["value"].as_str().or_else(|| option["label"].as_str()))
             .collect();
         let (known, other): (Vec<String>, Vec<String>) =
-            words.into_iter().partition(|word| labels.contains(&word.as_str()));
+            words.into_iter().partition(|word| names.contains(&word.as_str()));
         let mut picked: Vec<Value> = known.into_iter().map(Value::from).collect();
         if !other.is_empty() {
             picked.push(Value::from("Other"));

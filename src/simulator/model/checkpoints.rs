@@ -1,5 +1,7 @@
 //! The checkpoint after a turn: what the workspace is like, and the end of a run that went well.
 
+use std::fmt::Write as _;
+
 use super::entities::{ChangedFile, Checkpoint, Run, RunStatus};
 use super::events::{Place, Source};
 use super::items::ItemBody;
@@ -79,18 +81,14 @@ impl Model {
             };
             for file in &checkpoint.files {
                 let path = &file.path;
-                diff.push_str(&format!(
-                    "diff --git a/{path} b/{path}\nindex 1111111..2222222 100644\n"
-                ));
+                let _ = writeln!(diff, "diff --git a/{path} b/{path}\nindex 1111111..2222222 100644");
                 let (deletions, additions) = (file.deletions, file.additions);
-                diff.push_str(&format!(
-                    "--- a/{path}\n+++ b/{path}\n@@ -1,{deletions} +1,{additions} @@\n"
-                ));
+                let _ = writeln!(diff, "--- a/{path}\n+++ b/{path}\n@@ -1,{deletions} +1,{additions} @@");
                 for line in 1..=deletions {
-                    diff.push_str(&format!("-before turn {turn}, line {line}\n"));
+                    let _ = writeln!(diff, "-before turn {turn}, line {line}");
                 }
                 for line in 1..=additions {
-                    diff.push_str(&format!("+by turn {turn}, line {line}\n"));
+                    let _ = writeln!(diff, "+by turn {turn}, line {line}");
                 }
             }
         }

@@ -149,7 +149,7 @@ impl Model {
     }
 
     /// Shows fields of a provider as they are named here.
-    pub(crate) fn show_provider(&mut self, instance: &str, fields: Value) {
+    pub(crate) fn show_provider(&mut self, instance: &str, fields: &Value) {
         for provider in &mut self.options.providers {
             if provider.instance == instance {
                 provider.shown = fields.clone();

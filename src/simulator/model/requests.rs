@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::agent::{OpenTool, Script, heard, option_of, outcome, questions};
+use super::agent::{OpenTool, Script, form, heard, option_of, outcome, questions};
 use super::commands::Refusal;
 use super::dispatch::{Beginning, NewMessage};
 use super::entities::{NativeRef, Node, Request, RequestStatus, ResponseCapability, Run, RunStatus, Turn};
@@ -72,13 +72,13 @@ impl Model {
             kind,
             [request_id, node_id, item_id],
             [native_ref.clone(), native_ref],
-            body,
+            Some(body),
             false,
         );
     }
 
     /// The agent asks its questions, and waits for the answers or, where they outlive its run, does not.
-    pub(crate) fn ask_questions(&mut self, ix: usize, now: Stamp, run: &Run, count: usize, outlives: bool) {
+    pub(crate) fn ask_questions(&mut self, ix: usize, now: Stamp, run: &Run, asked: Vec<Value>, outlives: bool) {
         let unique = self.uuids.next();
         let Some(turn) = self.current_turn(ix) else {
             return;
@@ -106,11 +106,52 @@ impl Model {
         ];
         let body = ItemBody::UserInputRequest {
             request_id,
-            questions: Value::Array(questions(count)),
+            questions: Value::Array(asked),
         };
         let refs = [weak(native), weak(item_native)];
         let node_kind = "user_input_request";
-        self.ask(ix, now, run, &turn, node_kind, "user_input", ids, refs, body, outlives);
+        self.ask(
+            ix,
+            now,
+            run,
+            &turn,
+            node_kind,
+            "user_input",
+            ids,
+            refs,
+            Some(body),
+            outlives,
+        );
+    }
+
+    /// The agent's own login has ended: there is no text to it, and the run waits until it is interrupted.
+    pub(crate) fn ask_login(&mut self, ix: usize, now: Stamp, run: &Run) {
+        let unique = self.uuids.next();
+        let Some(turn) = self.current_turn(ix) else {
+            return;
+        };
+        let driver = self.driver(&run.provider_instance_id);
+        let native_ref = NativeRef {
+            driver: driver.clone(),
+            native_id: "fake-login".to_owned(),
+            strength: "weak",
+        };
+        let request_id = names::runtime_request(&driver, &turn.id, &native_ref.native_id, unique);
+        let node_id = format!("node:runtime-request:{}", names::encode(&request_id));
+        let ids = [request_id, node_id, String::new()];
+        let refs = [native_ref.clone(), native_ref];
+        self.ask(
+            ix,
+            now,
+            run,
+            &turn,
+            "approval_request",
+            "auth_refresh",
+            ids,
+            refs,
+            None,
+            false,
+        );
     }
 
     /// Logs a request: its node, itself, its text. `ids` are those of request, node and item, `refs` the provider's names of request and item.
@@ -125,7 +166,7 @@ impl Model {
         kind: &'static str,
         ids: [String; 3],
         refs: [NativeRef; 2],
-        body: ItemBody,
+        body: Option<ItemBody>,
         outlives: bool,
     ) {
         let [request_id, node_id, item_id] = ids;
@@ -160,10 +201,12 @@ impl Model {
             run: run.ordinal,
         };
         self.log_request(ix, now, &Source::Session, &run.id, request);
-        let mut item = self.item(ix, now, run, item_id, "waiting");
-        of_turn(&mut item, &node_id, turn, item_ref);
-        item.body = body;
-        self.log_item(ix, now, &Source::Session, true, item);
+        if let Some(body) = body {
+            let mut item = self.item(ix, now, run, item_id, "waiting");
+            of_turn(&mut item, &node_id, turn, item_ref);
+            item.body = body;
+            self.log_item(ix, now, &Source::Session, true, item);
+        }
     }
 
     /// Closes a request with its node and item.
@@ -272,6 +315,7 @@ impl Model {
                     (Some(_), _) if !inside => Some("question cancelled".to_owned()),
                     (_, Some(answers)) => Some(match &work.script {
                         Script::Ask(count) => heard(&questions(*count), answers),
+                        Script::AskForm => heard(&form(), answers),
                         _ => String::new(),
                     }),
                     (_, None) => None,

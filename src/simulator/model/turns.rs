@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::agent::{OpenTool, Script, Work, outcome};
+use super::agent::{OpenTool, Script, Work, form, outcome, questions};
 use super::entities::{BackgroundTask, Message, NativeRef, Node, Run, RunStatus, Turn};
 use super::events::{Place, Source};
 use super::items::{Item, ItemBody};
@@ -132,9 +132,11 @@ impl Model {
                     self.say_and_end(ix, now, &run, said, TurnEnd::Completed);
                 }
             }
-            Script::Ask(count) => self.ask_questions(ix, now, &run, count, false),
+            Script::Ask(count) => self.ask_questions(ix, now, &run, questions(count), false),
+            Script::AskForm => self.ask_questions(ix, now, &run, form(), false),
+            Script::Login => self.ask_login(ix, now, &run),
             Script::AskLater => {
-                self.ask_questions(ix, now, &run, LATER_QUESTIONS, true);
+                self.ask_questions(ix, now, &run, questions(LATER_QUESTIONS), true);
                 self.say_and_end(ix, now, &run, "asked for later".to_owned(), TurnEnd::Completed);
             }
             Script::Background(wait) => {

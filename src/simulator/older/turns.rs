@@ -73,7 +73,9 @@ impl Older {
         match &work.script {
             Script::Empty | Script::Refuse => self.end(ix, now),
             Script::Say(text) => self.say_and_end(ix, text, now),
-            Script::AskLater | Script::Background(_) => self.say_and_end(ix, "done.", now),
+            Script::AskLater | Script::AskForm | Script::Login | Script::Background(_) => {
+                self.say_and_end(ix, "done.", now);
+            }
             Script::Sleep(wait, _) => self.set_timer(ix, now.after(*wait), Next::Wake),
             Script::Fail(reason) => self.fail(ix, reason, now),
             Script::Crash if self.is_codex(ix) => self.stop_session(ix, now),

@@ -24,14 +24,12 @@ pub(super) fn launch(launch: &Launch) -> Result<Call, MachineError> {
         generate_title: launch.generate_title.then_some(true),
         initial_message: Some(sent::ThreadLaunchMessage {
             attachments: Vec::new(),
-            context: None,
             message_id: Some(launch.message.clone()),
             text: launch.text.clone(),
         }),
         interaction_mode: interaction_mode(launch.interaction_mode),
         model_selection: model(&launch.model),
         project_id: launch.project.clone(),
-        reuse_existing_thread: None,
         runtime_mode: runtime_mode(launch.runtime_mode),
         thread_id: Some(launch.thread.clone()),
         title: launch.title.clone(),
@@ -58,7 +56,6 @@ pub(super) fn launch_in_steps(launch: &Launch) -> Result<[Call; 2], MachineError
         command_id: CommandId(format!("{}:create", launch.command)),
         created_by: sent::Actor::User,
         creation_source: sent::CreationSource::Mcp,
-        imported_native_thread: None,
         interaction_mode: interaction_mode(launch.interaction_mode),
         model_selection: model(&launch.model),
         project_id: launch.project.clone(),
@@ -98,25 +95,14 @@ fn message_with(message: &SendMessage, title_seed: Option<String>) -> Result<Cal
     dispatch(&sent::Command::MessageDispatch(sent::CommandMessageDispatch {
         attachments: Vec::new(),
         command_id: message.command.clone(),
-        context: None,
         created_by: sent::Actor::User,
         creation_source: sent::CreationSource::Mcp,
-        delegated_completion: None,
-        delivery_intent: None,
         dispatch_mode,
-        manual_continuation_of_run_id: None,
         message_id: message.message.clone(),
         model_selection: message.model.as_ref().map(model),
-        notification: None,
-        restart_continuation_of_run_id: None,
-        scheduled_task_id: None,
-        sender_thread_id: None,
-        source_plan_ref: None,
         text: message.text.clone(),
         thread_id: message.thread.clone(),
         title_seed,
-        usage_limit_continuation_of_run_id: None,
-        usage_limit_recovery_request_id: None,
     }))
 }
 
@@ -138,7 +124,6 @@ pub(super) fn respond(respond: &Respond) -> Result<Call, MachineError> {
     dispatch(&sent::Command::RuntimeRequestRespond(
         sent::CommandRuntimeRequestRespond {
             answers,
-            attachments_by_question_id: None,
             command_id: respond.command.clone(),
             decision,
             request_id: respond.request.clone(),
@@ -166,7 +151,6 @@ pub(super) fn interrupt(
     dispatch(&sent::Command::RunInterrupt(sent::CommandRunInterrupt {
         command_id: command.clone(),
         hold_queue: hold_queue.then_some(true),
-        reason: None,
         run_id: run.clone(),
         thread_id: thread.clone(),
     }))
@@ -244,10 +228,7 @@ pub(super) fn set_archived(command: &CommandId, thread: &ThreadId, archived: boo
 pub(super) fn create_project(project: &NewProject) -> Result<Call, MachineError> {
     let create = sent::ProjectMutation::ProjectCreate(sent::ProjectMutationProjectCreate {
         command_id: project.command.clone(),
-        create_workspace_root_if_missing: None,
-        default_model_selection: crate::protocol::Change::Keep,
         project_id: project.id.clone(),
-        scripts: None,
         title: project.title.clone(),
         workspace_root: project.path.clone(),
     });
@@ -328,10 +309,9 @@ fn workspace(workspace: &Workspace) -> sent::ThreadLaunchWorkspaceStrategy {
             sent::ThreadLaunchWorkspaceStrategy::Root(v2::ThreadLaunchWorkspaceStrategyRoot { branch: None })
         }
         Workspace::Worktree { base_ref, branch } => {
-            sent::ThreadLaunchWorkspaceStrategy::Worktree(v2::ThreadLaunchWorkspaceStrategyWorktree {
+            sent::ThreadLaunchWorkspaceStrategy::Worktree(sent::ThreadLaunchWorkspaceStrategyWorktree {
                 base_ref: base_ref.clone(),
                 branch: branch.clone(),
-                start_from_origin: None,
             })
         }
         Workspace::ExistingWorktree { path } => {

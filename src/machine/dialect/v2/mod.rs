@@ -25,6 +25,7 @@ mod thread;
 mod unknown;
 
 pub(super) use commands::call;
+pub(in crate::machine) use unknown::of_capabilities as unknown_capabilities;
 
 /// Protocol 2's dialect.
 #[derive(Debug)]

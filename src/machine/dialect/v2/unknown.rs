@@ -52,3 +52,42 @@ pub(super) fn of_thread(thread: &Thread) -> Vec<String> {
     }
     words
 }
+
+/// The capabilities of a descriptor that the contract does not have, as one word: each release adds some.
+pub(in crate::machine) fn of_capabilities(said: &serde_json::Value) -> Option<String> {
+    use serde::Deserialize as _;
+    let known = v2::ExecutionEnvironmentCapabilities::deserialize(said).ok()?;
+    let known = serde_json::to_value(known).ok()?;
+    let new: Vec<&str> = said
+        .as_object()?
+        .iter()
+        // What is null is no capability, and is not written again.
+        .filter(|(name, value)| !value.is_null() && known.get(name).is_none())
+        .map(|(name, _)| name.as_str())
+        .take(MOST_CAPABILITIES)
+        .collect();
+    (!new.is_empty()).then(|| format!("capabilities `{}`", new.join("`, `")))
+}
+
+/// So many are named.
+const MOST_CAPABILITIES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::of_capabilities;
+
+    #[test]
+    fn capabilities_of_a_newer_t3_are_named_together() {
+        let known = json!({"connectionProbe": true, "threadPinning": false, "threadSnooze": null});
+        assert_eq!(of_capabilities(&known), None);
+        let newer = json!({"connectionProbe": true, "timeTravel": true, "aardvarks": {"most": 3}, "gone": null});
+        assert_eq!(
+            of_capabilities(&newer).as_deref(),
+            Some("capabilities `aardvarks`, `timeTravel`")
+        );
+        assert_eq!(of_capabilities(&json!(null)), None);
+        assert_eq!(of_capabilities(&json!("all")), None);
+    }
+}

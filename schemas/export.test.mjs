@@ -1,0 +1,245 @@
+// The exporter on small contracts that use every construct that T3's do: what it writes, with either release of effect, and what it refuses.
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const fixture = path.join(here, "../tests/fixtures/contracts");
+const given = JSON.parse(fs.readFileSync(path.join(fixture, "profile.json"), "utf8"));
+let room;
+
+before(() => {
+  room = fs.mkdtempSync(path.join(os.tmpdir(), "export-"));
+});
+after(() => fs.rmSync(room, { recursive: true }));
+
+/** A checkout of its own: `effect` is what it has installed, `files` are put over its modules. */
+function checkout(effect, files = {}) {
+  const root = fs.mkdtempSync(path.join(room, "checkout-"));
+  const contracts = path.join(root, "packages/contracts");
+  fs.cpSync(path.join(fixture, "packages/contracts"), contracts, { recursive: true });
+  for (const [name, text] of Object.entries(files)) fs.writeFileSync(path.join(contracts, "src", name), text);
+  if (effect) {
+    fs.mkdirSync(path.join(contracts, "node_modules"));
+    const target = typeof effect === "string" ? path.join(here, "node_modules", effect) : pretend(root, effect);
+    fs.symlinkSync(fs.realpathSync(target), path.join(contracts, "node_modules/effect"));
+  }
+  return root;
+}
+
+// An effect that has nothing of what the exporter needs.
+function pretend(root, { version }) {
+  const directory = path.join(root, "effect");
+  fs.mkdirSync(directory);
+  fs.writeFileSync(path.join(directory, "package.json"), JSON.stringify({ name: "effect", version, type: "module", exports: { "./package.json": "./package.json", "./*": "./*.js" } }));
+  fs.writeFileSync(path.join(directory, "Schema.js"), "export const Struct = () => ({}); export const String = {}; export const toJsonSchemaDocument = () => ({});");
+  return directory;
+}
+
+function run(root, { profile = given, out = fs.mkdtempSync(path.join(room, "out-")) } = {}) {
+  const file = path.join(room, "profile.json");
+  fs.writeFileSync(file, JSON.stringify(profile));
+  const done = spawnSync(process.execPath, [path.join(here, "export.mjs"), root, "--profile", file, "--out", out], { encoding: "utf8", timeout: 60_000 });
+  return { ...done, out, written: fs.existsSync(out) ? fs.readdirSync(out).sort() : [] };
+}
+
+function exported(root, options) {
+  const done = run(root, options);
+  assert.equal(done.status, 0, done.stderr);
+  const text = fs.readFileSync(path.join(done.out, "contract.json"), "utf8");
+  return { ...done, text, defs: JSON.parse(text).$defs, provenance: fs.readFileSync(path.join(done.out, "provenance.toml"), "utf8") };
+}
+
+function refused(root, options, pattern) {
+  const done = run(root, options);
+  assert.equal(done.status, 1, done.stdout);
+  assert.match(done.stderr, pattern);
+  assert.doesNotMatch(done.stderr, /\n\s+at /, "no stack");
+  return done;
+}
+
+const ref = (name) => ({ $ref: `#/$defs/${name}` });
+const string = { type: "string" };
+const nothing = { type: "null" };
+
+describe("what is written", () => {
+  let defs, done;
+  before(() => {
+    done = exported(checkout("effect"));
+    defs = done.defs;
+  });
+
+  it("is the same with effect 4.0 and 4.1, from run to run, and with the effect beside the exporter", () => {
+    assert.equal(exported(checkout("effect-4.0")).text, done.text);
+    assert.equal(exported(checkout("effect")).text, done.text);
+    assert.equal(exported(checkout()).text, done.text);
+    assert.equal(exported(checkout({ version: "4.0.0-beta.1" })).text, done.text);
+  });
+
+  it("is what stands in the repository", () => {
+    const kept = path.join(fixture, "contract.json");
+    if (process.env.UPDATE_FIXTURES) fs.writeFileSync(kept, done.text);
+    assert.equal(done.text, fs.readFileSync(kept, "utf8"));
+  });
+
+  it("has its keys in order, the ways of effect's own order where order means something", () => {
+    assert.deepEqual(Object.keys(defs), Object.keys(defs).sort());
+    assert.deepEqual(defs.RunStatus.enum, ["queued", "running", "completed"]);
+  });
+
+  it("tells ids apart that are equal on the wire", () => {
+    assert.deepEqual(defs.ThreadStartCommand.properties.threadId, ref("ThreadId"));
+    assert.deepEqual(defs.CommandRunStop.properties.runId, ref("RunId"));
+    assert.deepEqual(defs.ThreadId, string);
+    assert.deepEqual(defs.Thread.properties.createdAt, ref("DateTimeUtc"));
+  });
+
+  it("folds the doubles that stand below a default", () => {
+    assert.deepEqual(defs.Thread.properties.lineage, { anyOf: [ref("Lineage"), nothing] });
+    assert.deepEqual(defs.Lineage.properties.root, ref("ThreadId"));
+    assert.deepEqual(Object.keys(defs).filter((name) => /_\d+$/.test(name)), []);
+  });
+
+  it("keeps the second null of a field where absent and null differ", () => {
+    assert.deepEqual(defs.Thread.properties.branch, { anyOf: [string, nothing, nothing] });
+    assert.deepEqual(defs.Thread.properties.note, { anyOf: [string, nothing] });
+    assert.deepEqual(defs.Thread.properties.flag, { type: "boolean" });
+  });
+
+  it("names the members of unions, and none that only a decoder reads", () => {
+    const items = defs.Snapshot.properties.items.items.anyOf;
+    assert.deepEqual(items.slice(0, 4), ["ItemUserMessage", "ItemPlanOrTodoList", "ItemError", "ItemChanged"].map(ref));
+    assert.deepEqual(items[4].properties, { type: string });
+    assert.deepEqual(defs.Task.anyOf[0], ref("TaskCommand"));
+    assert.deepEqual(defs.Task.anyOf[1].properties.kind.enum, ["command"]);
+    assert.deepEqual(defs.Usage.anyOf, ["UsageComplete", "UsagePartialOrUnavailable"].map(ref));
+    assert.equal(defs.Icon.anyOf[0].$ref, undefined);
+    assert.deepEqual(defs.Command.anyOf[0], ref("ThreadStartCommand"));
+  });
+
+  it("has a type that is decoded from two shapes as it travels", () => {
+    const { instanceId, model, options } = defs.ModelSelection.properties;
+    assert.deepEqual([instanceId, model.type, options.type], [ref("InstanceId"), "string", "array"]);
+    assert.deepEqual(defs.ModelSelection.required, ["instanceId", "model"]);
+  });
+
+  it("names the elements of open arrays and leaves out what nobody reads", () => {
+    assert.deepEqual(defs.ServerConfig.properties, {
+      limits: { anyOf: [{}, nothing] },
+      providers: { items: ref("Provider"), type: "array" },
+      settings: {},
+    });
+    assert.equal(defs.Settings, undefined);
+  });
+
+  it("says numbers, literals, records and recursion in one way", () => {
+    const { count, between, seconds, version, only } = defs.Thread.properties;
+    assert.deepEqual(count, { maximum: Number.MAX_SAFE_INTEGER, minimum: 0, type: "integer" });
+    assert.deepEqual(between, { maximum: 50, minimum: 1, type: "integer" });
+    assert.deepEqual(seconds.anyOf[1].enum, ["Infinity", "-Infinity", "NaN"]);
+    assert.deepEqual([version.enum, only.anyOf[0].enum], [[1], ["one"]]);
+    assert.deepEqual([defs.Answers, defs.Labels.additionalProperties], [{ type: "object" }, string]);
+    assert.deepEqual(defs.Node.properties.children, { items: ref("Node"), maxItems: 100, type: "array" });
+    assert.deepEqual(defs.DispatchError.properties._tag.enum, ["SmallDispatchError"]);
+  });
+
+  it("says where it comes from, with the commit's date and not the day's", () => {
+    assert.match(done.provenance, /^version = "1\.2\.3"$/m);
+    assert.match(done.provenance, /^protocol = 7$/m);
+    assert.match(done.provenance, /^sha256 = "[0-9a-f]{64}"$/m);
+    assert.match(done.provenance, /^ {4}"Command", "RpcError", "ServerConfig", "Snapshot",$/m);
+    const root = checkout("effect");
+    const env = { ...process.env, GIT_COMMITTER_DATE: "2026-02-03T04:05:06Z" };
+    const git = (...args) => assert.equal(spawnSync("git", ["-C", root, "-c", "user.name=a", "-c", "user.email=a@b", ...args], { env }).status, 0);
+    git("init", "--quiet");
+    git("add", "packages/contracts/package.json");
+    git("commit", "--quiet", "-m", "one");
+    const { provenance } = exported(root);
+    assert.match(provenance, /^date = "2026-02-03"$/m);
+    assert.match(provenance, /^commit = "[0-9a-f]{40}"$/m);
+  });
+
+  it("lends the name of a scalar only where the profile says so", () => {
+    const profile = { ...given, scalars: ["DelayDays"] };
+    assert.deepEqual(exported(checkout(), { profile }).defs.Thread.properties.seconds, ref("DelayDays"));
+    assert.equal(defs.DelayDays, undefined);
+  });
+});
+
+describe("what is refused leaves what was written before", () => {
+  const kept = (change) => {
+    const { out, text } = exported(checkout());
+    const done = change(out);
+    assert.deepEqual(done.written, ["contract.json", "provenance.toml"]);
+    assert.equal(fs.readFileSync(path.join(out, "contract.json"), "utf8"), text);
+  };
+
+  it("a root that is gone", () => {
+    const profile = { ...given, roots: [...given.roots, "Gone"] };
+    kept((out) => refused(checkout(), { profile, out }, /roots names Gone, which no module of .*src exports/));
+  });
+
+  it("a root whose module cannot be loaded, with the reason", () => {
+    const root = checkout(undefined, { "rpc.ts": 'import "nowhere";\nexport const ClientCommand = 1;' });
+    refused(root, {}, /exports none of ClientCommand[^]*rpc\.ts could not be loaded: .*nowhere/);
+  });
+
+  it("a module that is not needed is left out, and the provenance says so", () => {
+    const { stderr, provenance } = exported(checkout(undefined, { "extra.ts": 'throw new Error("no");' }));
+    assert.match(stderr, /note: extra\.ts was left out: no/);
+    assert.match(provenance, /^left_out = \[\n {4}"extra\.ts",\n\]$/m);
+  });
+
+  it("a name that two types have", () => {
+    const more = `import * as Schema from "effect/Schema";
+      import { ServerConfig } from "./rpc.ts";
+      export const Mode = Schema.Struct({ other: Schema.String });
+      export const More = Schema.Struct({ config: ServerConfig, mode: Mode });`;
+    const profile = { ...given, roots: [...given.roots, "More"] };
+    kept((out) => refused(checkout(undefined, { "more.ts": more }), { profile, out }, /Mode: two different types have this name \(met in .*More/));
+  });
+
+  it("a root that two modules export", () => {
+    const more = `import * as Schema from "effect/Schema"; export const ServerConfig = Schema.Struct({});`;
+    refused(checkout(undefined, { "more.ts": more }), {}, /ServerConfig is exported twice, by more\.ts and /);
+  });
+
+  it("a construct that has no JSON, with its place", () => {
+    const constructs = {
+      "Schema.Never": "is a value that cannot exist",
+      "Schema.instanceOf(Map)": "has no form in JSON",
+      "Schema.Option(Schema.instanceOf(Map))": "has no form in JSON",
+      "Schema.TupleWithRest(Schema.Tuple([Schema.String]), [Schema.Number, Schema.String])": "is a list with elements behind its rest",
+    };
+    const more = Object.keys(constructs).map((construct, at) => `export const More${at} = Schema.Struct({ deep: Schema.Array(Schema.Struct({ it: ${construct} })) });`);
+    const root = checkout(undefined, { "more.ts": `import * as Schema from "effect/Schema";\n${more.join("\n")}` });
+    Object.values(constructs).forEach((why, at) => {
+      const profile = { ...given, roots: [...given.roots, `More${at}`] };
+      kept((out) => refused(root, { profile, out }, new RegExp(`More${at}\\.deep\\[\\]\\.it(\\.value)?: ${why}: `)));
+    });
+  });
+
+  it("what has no JSON at a place that nobody reads stays", () => {
+    const more = `import * as Schema from "effect/Schema"; export const More = Schema.Struct({ bad: Schema.instanceOf(Map) });`;
+    const profile = { ...given, roots: [...given.roots, "More"], opaque: [...given.opaque, "More.bad"] };
+    assert.deepEqual(exported(checkout(undefined, { "more.ts": more }), { profile }).defs.More.properties, { bad: {} });
+  });
+
+  it("a field that does not have the form that travels", () => {
+    const profile = { ...given, decoded: { ModelSelection: { options: "string" } } };
+    refused(checkout(), { profile }, /ModelSelection\.options: has 0 forms of type string/);
+  });
+
+  it("a profile with a key that means nothing", () => {
+    refused(checkout(), { profile: { ...given, root: [] } }, /root is no key of a profile: use one of protocol, sign/);
+  });
+
+  it("a folder that is no checkout", () => {
+    refused(room, {}, /packages\/contracts\/src does not exist: name the root of a T3 checkout/);
+  });
+});

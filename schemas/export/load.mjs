@@ -1,0 +1,131 @@
+// Loads the modules of a checkout's contracts, with one effect for all of them and the shim of `shim.mjs` before its modules.
+
+import fs from "node:fs";
+import module, { createRequire } from "node:module";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+import { Refused } from "./error.mjs";
+import { SHIM, renamed, shim } from "./shim.mjs";
+
+const NODE = [22, 18];
+
+/** Every schema that the contracts export, by name, and the effect that they were made with. */
+export async function load(checkout, here) {
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major < NODE[0] || (major === NODE[0] && minor < NODE[1])) {
+    throw new Refused(`Node ${process.versions.node} does not strip types: use ${NODE.join(".")} or newer`);
+  }
+  const root = path.join(checkout, "packages/contracts");
+  const source = path.join(root, "src");
+  if (!fs.existsSync(source)) throw new Refused(`${source} does not exist: name the root of a T3 checkout`);
+  const effect = await chooseEffect(root, here);
+  hook(effect, pathToFileURL(source).href);
+  const Schema = await import("effect/Schema");
+  const loaded = { source, effect, Schema, exports: new Map(), failed: [] };
+  // The index last: it exports again what the others do.
+  const files = fs.readdirSync(source).sort((a, b) => isIndex(a) - isIndex(b) || (a < b ? -1 : 1));
+  for (const file of files) {
+    if (!/\.[mc]?ts$/.test(file) || /\.(test|spec|d)\.[mc]?ts$/.test(file)) continue;
+    await collect(loaded, file);
+  }
+  return loaded;
+}
+
+function isIndex(file) {
+  return file.startsWith("index.") ? 1 : 0;
+}
+
+async function collect(loaded, file) {
+  let namespace;
+  try {
+    namespace = await import(pathToFileURL(path.join(loaded.source, file)).href);
+  } catch (error) {
+    loaded.failed.push({ module: file, why: String(error?.message ?? error).split("\n")[0] });
+    return;
+  }
+  for (const [name, schema] of Object.entries(namespace)) {
+    if (!loaded.Schema.isSchema(schema)) continue;
+    const known = loaded.exports.get(name);
+    if (!known) loaded.exports.set(name, { schema, module: file });
+    else if (known.schema !== schema) {
+      loaded.exports.set(name, { ...known, twice: `${known.module} and ${file}` });
+    }
+  }
+}
+
+/** The effect of the checkout if it can name types, else the one beside the exporter. */
+async function chooseEffect(root, here) {
+  const tried = [];
+  for (const base of [root, here]) {
+    let file;
+    try {
+      file = createRequire(path.join(base, "package.json")).resolve("effect/package.json");
+    } catch {
+      tried.push(`${base}: effect is not installed`);
+      continue;
+    }
+    const directory = path.dirname(file);
+    const { version } = JSON.parse(fs.readFileSync(file, "utf8"));
+    if (await namesTypes(directory)) return { directory, version };
+    tried.push(`${directory}: effect ${version} cannot name types`);
+  }
+  throw new Refused(`no effect to export with (npm ci --prefix ${here} installs one):\n  ${tried.join("\n  ")}`);
+}
+
+// Asked, not guessed from the version: the betas lack it.
+async function namesTypes(directory) {
+  const Schema = await import(resolveIn(directory, "effect/Schema"));
+  let asked = false;
+  try {
+    Schema.toJsonSchemaDocument(Schema.Struct({ a: Schema.String }), { referencePolicy: () => void (asked = true) });
+  } catch {
+    return false;
+  }
+  return asked;
+}
+
+// The hook is asked for `require.resolve` as well.
+let resolving = false;
+
+function resolveIn(directory, specifier) {
+  resolving = true;
+  try {
+    const file = createRequire(path.join(directory, "package.json")).resolve(specifier);
+    if (!fs.existsSync(file)) throw new Error(`${specifier} does not exist`);
+    return pathToFileURL(file).href;
+  } finally {
+    resolving = false;
+  }
+}
+
+function hook(effect, source) {
+  module.registerHooks({
+    resolve(specifier, context, next) {
+      if (resolving) return next(specifier, context);
+      if (specifier === "effect" || specifier.startsWith("effect/")) {
+        const url = first(renamed(specifier), (name) => resolveIn(effect.directory, name));
+        if (url) return { url: context.parentURL?.includes(SHIM) ? url : url + SHIM, shortCircuit: true };
+      }
+      if (context.parentURL?.startsWith(source) && specifier.startsWith(".") && !/\.[a-z]+$/.test(specifier)) {
+        return next(`${specifier}.ts`, context);
+      }
+      return next(specifier, context);
+    },
+    load(url, context, next) {
+      if (!url.endsWith(SHIM)) return next(url, context);
+      return { format: "module", source: shim(url.slice(0, -SHIM.length)), shortCircuit: true };
+    },
+  });
+}
+
+function first(candidates, attempt) {
+  for (const candidate of candidates) {
+    try {
+      return attempt(candidate);
+    } catch {
+      continue;
+    }
+  }
+  return undefined;
+}

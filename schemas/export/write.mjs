@@ -1,0 +1,94 @@
+// Writes a contract and where it comes from: both, or neither.
+
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import fs from "node:fs";
+import path from "node:path";
+
+import { references } from "./normalise.mjs";
+import { Refused } from "./error.mjs";
+
+/** The contract as text: what is hashed and written. */
+export function text(document) {
+  return JSON.stringify(document, null, 1);
+}
+
+/** `provenance.toml`. Its dates are the checkout's, so that a second run writes the same. */
+export function provenance(checkout, profile, loaded, document) {
+  const sha256 = createHash("sha256").update(text(document)).digest("hex");
+  const facts = [
+    ["source", "T3 Code, packages/contracts"],
+    ["version", version(checkout)],
+    ["commit", git(checkout, "%H")],
+    ["date", git(checkout, "%cs")],
+    ["protocol", profile.protocol],
+    ["file", "contract.json"],
+    ["sha256", sha256],
+  ];
+  const lines = [
+    "# Where contract.json comes from: exported from T3's contracts, never edited by hand. A test checks hash and roots.",
+    ...facts.filter(([, value]) => value !== undefined).map(([key, value]) => `${key} = ${JSON.stringify(value)}`),
+  ];
+  if (loaded.failed.length) {
+    lines.push("# Modules that could not be loaded: their types have no names here.", list("left_out", loaded.failed.map(({ module }) => module)));
+  }
+  lines.push("# Types that nothing else in the contract refers to: what was exported; the rest came along.", list("roots", unreferred(document)));
+  return { sha256, text: `${lines.join("\n")}\n` };
+}
+
+function unreferred(document) {
+  const entries = Object.entries(document.$defs);
+  const inner = new Set(entries.flatMap(([name, schema]) => references(schema).filter((other) => other !== name)));
+  return entries.map(([name]) => name).filter((name) => !inner.has(name));
+}
+
+const WIDTH = 116;
+
+function list(key, items) {
+  const lines = [];
+  for (const item of items.map((item) => `${JSON.stringify(item)},`)) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + item.length <= WIDTH) lines[lines.length - 1] = `${last} ${item}`;
+    else lines.push(`    ${item}`);
+  }
+  return [`${key} = [`, ...lines, "]"].join("\n");
+}
+
+// T3's release number stands with its server; the contracts carry it too.
+function version(checkout) {
+  for (const directory of ["apps/server", "packages/contracts", "."]) {
+    try {
+      const { version } = JSON.parse(fs.readFileSync(path.join(checkout, directory, "package.json"), "utf8"));
+      if (version && version !== "0.0.0") return version;
+    } catch {
+      continue;
+    }
+  }
+  return undefined;
+}
+
+// Only a checkout's own commit: not that of a repository around it.
+function git(checkout, format) {
+  if (!fs.existsSync(path.join(checkout, ".git"))) return undefined;
+  try {
+    return execFileSync("git", ["-C", checkout, "log", "-1", `--format=${format}`], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Writes both files beside the old ones first, then puts them in their place. */
+export function write(out, document, provenance) {
+  const files = [
+    ["contract.json", text(document)],
+    ["provenance.toml", provenance],
+  ];
+  try {
+    fs.mkdirSync(out, { recursive: true });
+    for (const [name, content] of files) fs.writeFileSync(path.join(out, `${name}.new`), content);
+    for (const [name] of files) fs.renameSync(path.join(out, `${name}.new`), path.join(out, name));
+  } catch (error) {
+    for (const [name] of files) fs.rmSync(path.join(out, `${name}.new`), { force: true });
+    throw new Refused(`${out}: ${error.message}`);
+  }
+}
