@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=build");
     // Not all of `schemas`: the exporter's packages would be walked each time.
-    for schemas in ["t3", "selection.toml", "lifecycle.toml"] {
+    for schemas in ["t3", "selection.toml", "selection-protocol-1.toml", "lifecycle.toml"] {
         println!("cargo:rerun-if-changed=schemas/{schemas}");
     }
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

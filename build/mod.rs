@@ -23,7 +23,20 @@ use normalise::Direction;
 use schema::{Contract, Selection};
 pub use shared::{Error, normalise, schema};
 
-/// T3's contract of protocol 2.
+/// T3's contracts, what is taken of each, and the file that it becomes.
+const PROTOCOLS: [(&str, &str, &str); 2] = [
+    (
+        "schemas/t3/protocol-1/contract.json",
+        "schemas/selection-protocol-1.toml",
+        "protocol_v1.rs",
+    ),
+    (
+        "schemas/t3/protocol-2/contract.json",
+        "schemas/selection.toml",
+        "protocol_v2.rs",
+    ),
+];
+/// T3's contract of protocol 2, which the table is checked against word by word.
 const PROTOCOL_2: &str = "schemas/t3/protocol-2/contract.json";
 /// What is taken of it.
 const SELECTION: &str = "schemas/selection.toml";
@@ -43,20 +56,23 @@ pub fn check(root: &Path) -> Result<(), String> {
     }
 }
 
-/// Writes `protocol_v2.rs`: the types of T3's protocol 2, from `schemas/t3/protocol-2` by `schemas/selection.toml`.
+/// Writes the types of T3's protocols, from `schemas/t3` by the selections.
 pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
-    let contract = Contract::read(root, PROTOCOL_2)?;
-    let selection = Selection::read(root, SELECTION)?;
-    let text = generate(&contract, &selection)?;
-    let file = out.join("protocol_v2.rs");
-    std::fs::write(&file, text).map_err(|error| {
-        Error::new(
-            &file.to_string_lossy(),
-            "the file",
-            error.to_string(),
-            "see that cargo can write into its target directory, and that there is room",
-        )
-    })
+    for (contract, selection, file) in PROTOCOLS {
+        let contract = Contract::read(root, contract)?;
+        let selection = Selection::read(root, selection)?;
+        let text = generate(&contract, &selection)?;
+        let file = out.join(file);
+        std::fs::write(&file, text).map_err(|error| {
+            Error::new(
+                &file.to_string_lossy(),
+                "the file",
+                error.to_string(),
+                "see that cargo can write into its target directory, and that there is room",
+            )
+        })?;
+    }
+    Ok(())
 }
 
 /// The Rust text of what is selected of a contract.

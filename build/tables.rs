@@ -44,12 +44,8 @@ pub fn places(table: &str, protocol: &str) -> Result<BTreeSet<String>, Refused> 
     let model = model::parse(table)?;
     let mapped = model.mapping.iter().filter(|(name, _)| name.get_ref() == protocol);
     let words = mapped.flat_map(|(_, mapping)| {
-        [
-            &mapping.run_status,
-            &mapping.request_kind,
-            &mapping.request_status,
-            &mapping.capability,
-        ]
+        let of_requests = [&mapping.request_kind, &mapping.request_status, &mapping.capability];
+        std::iter::once(&mapping.run_status).chain(of_requests.into_iter().flatten())
     });
     Ok(words
         .flat_map(|words| &words.at)

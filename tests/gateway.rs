@@ -19,6 +19,8 @@ mod kept;
 mod many;
 #[path = "gateway/models.rs"]
 mod models;
+#[path = "gateway/older.rs"]
+mod older;
 #[path = "gateway/queue.rs"]
 mod queue;
 #[path = "gateway/retries.rs"]

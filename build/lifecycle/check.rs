@@ -49,33 +49,19 @@ pub(super) fn check(model: &Model, schemas: &BTreeMap<String, Value>) -> Result<
         ));
         refusals.extend(unknown_is_no_end(model, &mapping.run_status, &graph));
         let kinds = set(model.class.iter().map(|one| one.get_ref().name.as_str()));
-        refusals.extend(mapped(
-            model,
-            schema,
-            protocol.get_ref(),
-            "request_kind",
-            &mapping.request_kind,
-            &kinds,
-        ));
         let mut status = set(model.request.observation.iter().map(|one| one.get_ref().name.as_str()));
         status.insert(OPEN);
-        refusals.extend(mapped(
-            model,
-            schema,
-            protocol.get_ref(),
-            "request_status",
-            &mapping.request_status,
-            &status,
-        ));
         let capabilities = set(model.capability.iter().map(|one| one.get_ref().name.as_str()));
-        refusals.extend(mapped(
-            model,
-            schema,
-            protocol.get_ref(),
-            "capability",
-            &mapping.capability,
-            &capabilities,
-        ));
+        let tables = [
+            ("request_kind", &mapping.request_kind, kinds),
+            ("request_status", &mapping.request_status, status),
+            ("capability", &mapping.capability, capabilities),
+        ];
+        for (name, words, targets) in &tables {
+            if let Some(words) = words {
+                refusals.extend(mapped(model, schema, protocol.get_ref(), name, words, targets));
+            }
+        }
     }
     if refusals.is_empty() {
         Ok(())

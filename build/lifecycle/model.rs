@@ -120,14 +120,14 @@ pub(crate) enum When {
     Otherwise,
 }
 
-/// One protocol's words.
+/// One protocol's words. A protocol without words for requests has none of the tables about them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mapping {
     pub(crate) run_status: Words,
-    pub(crate) request_kind: Words,
-    pub(crate) request_status: Words,
-    pub(crate) capability: Words,
+    pub(crate) request_kind: Option<Words>,
+    pub(crate) request_status: Option<Words>,
+    pub(crate) capability: Option<Words>,
 }
 
 /// The words of one place of a protocol.

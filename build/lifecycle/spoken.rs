@@ -15,45 +15,61 @@ pub(super) fn protocol(name: &str, mapping: &Mapping) -> TokenStream {
         let name = variant(name);
         quote!(RunObservation::#name)
     });
-    let class = lookup(&mapping.request_kind, |name| {
-        let name = variant(name);
-        quote!(RequestClass::#name)
-    });
-    let status = lookup(&mapping.request_status, |name| {
-        if name == OPEN {
-            return quote!(None);
+    let class = mapping.request_kind.as_ref().map(|words| {
+        let class = lookup(words, |name| {
+            let name = variant(name);
+            quote!(RequestClass::#name)
+        });
+        quote! {
+            /// The class of a request's kind.
+            pub fn classify_request(word: &str) -> super::RequestClass {
+                use super::RequestClass;
+                #class
+            }
         }
-        let name = variant(name);
-        quote!(Some(RequestObservation::#name))
     });
-    let capability = lookup(&mapping.capability, |name| {
-        let name = variant(name);
-        quote!(Capability::#name)
+    let status = mapping.request_status.as_ref().map(|words| {
+        let status = lookup(words, |name| {
+            if name == OPEN {
+                return quote!(None);
+            }
+            let name = variant(name);
+            quote!(Some(RequestObservation::#name))
+        });
+        quote! {
+            /// What a request's status says; none while it is open: then its class and capability say it.
+            pub fn request_status(word: &str) -> Option<super::RequestObservation> {
+                use super::RequestObservation;
+                #status
+            }
+        }
+    });
+    let capability = mapping.capability.as_ref().map(|words| {
+        let capability = lookup(words, |name| {
+            let name = variant(name);
+            quote!(Capability::#name)
+        });
+        quote! {
+            /// The way that an answer can go.
+            pub fn capability(word: &str) -> super::Capability {
+                use super::Capability;
+                #capability
+            }
+        }
     });
     quote! {
         #[doc = #doc]
         pub mod #module {
-            use super::{Capability, RequestClass, RequestObservation, RunObservation};
+            use super::RunObservation;
 
             /// What a run's status says; a word of a newer T3 never says an end.
             pub fn observe_run(word: &str) -> RunObservation {
                 #run
             }
 
-            /// The class of a request's kind.
-            pub fn classify_request(word: &str) -> RequestClass {
-                #class
-            }
-
-            /// What a request's status says; none while it is open: then its class and capability say it.
-            pub fn request_status(word: &str) -> Option<RequestObservation> {
-                #status
-            }
-
-            /// The way that an answer can go.
-            pub fn capability(word: &str) -> Capability {
-                #capability
-            }
+            #class
+            #status
+            #capability
         }
     }
 }

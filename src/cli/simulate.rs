@@ -24,6 +24,9 @@ pub(super) struct Args {
     /// Refuse clients that do not name the protocol's version, as newer servers do
     #[arg(long)]
     gate: bool,
+    /// The orchestration protocol to speak: 2, or 1 as older servers do
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
+    protocol: u32,
     /// Print a JSON object with the url and the project to stdout, once it listens
     #[arg(long)]
     json: bool,
@@ -50,6 +53,7 @@ async fn simulate(args: &Args) -> Result<(), Failure> {
         listen: SocketAddr::new(args.host, args.port),
         token: args.token.clone(),
         gate: args.gate,
+        protocol: args.protocol,
         ..SimulatorOptions::default()
     };
     let simulator = Simulator::start(options).await.map_err(Failure::said)?;

@@ -63,6 +63,11 @@ impl ToolError {
                 format!("{machine} sent something that this gateway cannot read: {path}"),
                 "The gateway is older than that T3; tell the operator to update it.",
             ),
+            MachineError::NeedsNewer(reason) => (
+                ErrorCode::OperationRejected,
+                format!("T3 on {machine} cannot do this: {reason}."),
+                "Nothing was sent.",
+            ),
             MachineError::Unsafe(reason) => (
                 ErrorCode::OperationRejected,
                 format!("It was not sent to {machine}, since T3 would accept it and hang: {reason}"),

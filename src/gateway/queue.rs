@@ -353,6 +353,7 @@ fn refusal(found: &Found, error: &MachineError) -> Result<ToolError, ToolError> 
         | MachineError::ProtocolUnsupported { .. }
         | MachineError::NotT3 { .. }
         | MachineError::Decode(_)
+        | MachineError::NeedsNewer(_)
         | MachineError::Unsafe(_) => Err(said),
         MachineError::AnswerLost { .. } => {
             Err(said.hint("It may have happened. Repeat the same call: it finds what was done and does nothing twice."))

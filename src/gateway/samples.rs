@@ -81,6 +81,7 @@ pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
             .map(|run| message(&run.user_message.0, Some(run.ordinal), "user", "do it"))
             .collect(),
         facts: ThreadFacts {
+            imported: false,
             deleted: false,
             runs,
             requests: Vec::new(),
@@ -92,6 +93,7 @@ pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
         background: Vec::new(),
         usage: None,
         models: Vec::new(),
+        active_turn: None,
         session: None,
         resumes_at: None,
         updated_at: at(1_000),

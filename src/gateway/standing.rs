@@ -37,7 +37,14 @@ impl<'a> Standing<'a> {
     }
 
     pub(super) fn run(&self, id: &RunId) -> Option<&'a RunFacts> {
-        self.thread.facts.runs.iter().find(|run| run.id == *id)
+        let runs = &self.thread.facts.runs;
+        let named = runs.iter().find(|run| run.id == *id);
+        // Before T3 was upgraded, the run was known by its message.
+        let before = || {
+            runs.iter()
+                .find(|run| self.thread.facts.imported && run.user_message.0 == id.0)
+        };
+        named.or_else(before)
     }
 
     pub(super) fn run_state(&self, run: &RunFacts) -> RunState {

@@ -309,6 +309,7 @@ fn is_away(error: &MachineError) -> bool {
         | MachineError::InsufficientScope { .. }
         | MachineError::ProtocolUnsupported { .. }
         | MachineError::Decode(_)
+        | MachineError::NeedsNewer(_)
         | MachineError::Unsafe(_) => false,
     }
 }

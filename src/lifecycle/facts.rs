@@ -9,6 +9,8 @@ use crate::protocol::{MessageId, RunId, RuntimeRequestId};
 pub struct ThreadFacts {
     /// T3 says that the thread is deleted, or answers 404 for its id.
     pub deleted: bool,
+    /// T3 took the thread over from its older self: what it did before may be known by other ids, that of its message or its time.
+    pub imported: bool,
     /// Every run that T3 showed, in any order.
     pub runs: Vec<RunFacts>,
     /// Every runtime request that T3 showed, in any order.

@@ -348,6 +348,9 @@ impl Tracker {
 
     /// What a read shows, in the order in which one depends on the other.
     fn apply(&mut self, read: &ReadFacts<'_>, now: Timestamp) {
+        if read.facts.imported {
+            self.handle_import(read.facts);
+        }
         self.end_replaced(read, now);
         let fresh = self.take_up(read, now);
         self.assign_watches(read, &fresh);

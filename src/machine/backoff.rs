@@ -63,6 +63,7 @@ fn needs_a_hand(error: &MachineError) -> bool {
         | MachineError::Unreachable { .. }
         | MachineError::Timeout(_)
         | MachineError::AnswerLost { .. }
+        | MachineError::NeedsNewer(_)
         | MachineError::Unsafe(_) => false,
     }
 }

@@ -17,7 +17,7 @@ use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
 use super::descriptor::{self, Credential, Descriptor, Version};
-use super::dialect::{Dialect, Protocol2, unknown_capabilities};
+use super::dialect::{Dialect, Protocol1, Protocol2, is_snapshot_of, unknown_capabilities};
 use super::domain::ThreadRow;
 use super::error::MachineError;
 use super::expiry::{Expiry, Notice, Said};
@@ -32,6 +32,8 @@ use super::{Access, Core, MachineSettings, TokenFrom};
 use crate::outbound::bare;
 use crate::protocol::{EnvironmentId, Untrusted};
 
+/// How long a server may take to say when it began.
+const START_LIMIT: Duration = Duration::from_secs(3);
 /// Without this scope nothing can be seen.
 const READ_SCOPE: &str = "orchestration:read";
 /// How much of T3's text a log line repeats.
@@ -201,26 +203,24 @@ async fn open(
     version: Version,
     environment: EnvironmentId,
 ) -> Result<Connected, MachineError> {
-    let dialect: Arc<dyn Dialect> = Arc::new(Protocol2);
     let ticket = http.ticket().await?;
     let session = SessionHandle::connect(http, &ticket, &socket_options(&core.settings), stop.child_token()).await?;
     if core.scratch {
-        settle_scratch(core, &session, &*dialect).await?;
+        settle_scratch(core, &session, &Protocol2).await?;
     }
     let mut shell = session
-        .subscribe(dialect.shell_subscription())
+        // It is the same in all versions.
+        .subscribe(Protocol2.shell_subscription())
         .await
         .map_err(CallError::for_read)?;
     let mut unread = Unread::default();
     // The session bounds how long the first chunk may take; what follows it up to the whole state is bounded here.
-    tokio::time::timeout(
+    let dialect = tokio::time::timeout(
         FIRST_CHUNK_LIMIT,
-        first_state(core, &*dialect, version, &mut shell, &mut unread),
+        first_state(core, &session, version, &mut shell, &mut unread),
     )
     .await
     .unwrap_or(Err(MachineError::Timeout(FIRST_CHUNK_LIMIT)))?;
-    let protocol = dialect.protocol();
-    core.state.handle_status(|status| status.protocol = Some(protocol));
     Ok(Connected {
         session,
         dialect,
@@ -257,6 +257,7 @@ fn stream_refused(error: &MachineError) -> bool {
         | MachineError::NeedsPairing { .. }
         | MachineError::InsufficientScope { .. }
         | MachineError::ProtocolUnsupported { .. }
+        | MachineError::NeedsNewer(_)
         | MachineError::Unsafe(_) => false,
     }
 }
@@ -349,7 +350,11 @@ async fn follow(
         environment,
         mut unread,
     } = connected;
-    let mut archive = session.subscribe(dialect.archive_subscription()).await.ok();
+    let mut archive = match dialect.archive_subscription() {
+        Some(subscription) => session.subscribe(subscription).await.ok(),
+        None => None,
+    };
+    let mut archived = fetch_archived(&session, &*dialect);
     let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
@@ -374,7 +379,10 @@ async fn follow(
         tokio::select! {
             chunk = shell.next_chunk() => match chunk {
                 Ok(values) => {
-                    apply(core, &*dialect, Stream::Shell, &values, &mut unread);
+                    if apply(core, &*dialect, Stream::Shell, &values, &mut unread) {
+                        // What left the shell may lie in the archive now. A read that is under way is of before.
+                        archived = fetch_archived(&session, &*dialect);
+                    }
                 }
                 Err(end) => return Ended::Failed(ended(end)),
             },
@@ -408,6 +416,15 @@ async fn follow(
                     config = None;
                 }
             },
+            Some(answer) = OptionFuture::from(archived.as_mut()) => {
+                archived = None;
+                match answer.map_err(CallError::for_read).and_then(|value| dialect.read_archived(&value)) {
+                    Ok(item) => handle(core, &*dialect, vec![StreamItem::Archive(item)], &mut unread),
+                    Err(error) => {
+                        debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "the archived threads are not known");
+                    }
+                }
+            }
             end = session.closed() => return Ended::Failed(MachineError::Unreachable { reason: end.reason }),
             Ok(()) = access.changed() => {
                 let connected = Connected { session, dialect, shell, environment, unread };
@@ -450,13 +467,20 @@ async fn next_of(stream: &mut Option<ValueStream>) -> Result<Vec<Box<RawValue>>,
 /// Applies what comes up to the first full snapshot; only then is the mirror of this server.
 async fn first_state(
     core: &Core,
-    dialect: &dyn Dialect,
+    session: &SessionHandle,
     version: Version,
     shell: &mut ValueStream,
     unread: &mut Unread,
-) -> Result<(), MachineError> {
+) -> Result<Arc<dyn Dialect>, MachineError> {
+    let mut chosen: Option<Arc<dyn Dialect>> = None;
     loop {
         let values = shell.next_chunk().await.map_err(ended)?;
+        let dialect = match &chosen {
+            Some(dialect) => Arc::clone(dialect),
+            None => choose(core, session, version, &values).await,
+        };
+        chosen = Some(Arc::clone(&dialect));
+        let dialect = &*dialect;
         let mut items = Vec::with_capacity(values.len());
         let mut whole = false;
         for value in values {
@@ -464,6 +488,7 @@ async fn first_state(
             let item = dialect.read_shell_item(&value)?;
             if let ShellItem::Snapshot(snapshot) = &item {
                 match version {
+                    Version::AskShell if dialect.protocol() == descriptor::OLDEST => {}
                     Version::Spoken => {}
                     Version::AskShell => descriptor::check_schema(&core.settings.name, snapshot.schema)?,
                 }
@@ -471,11 +496,56 @@ async fn first_state(
             }
             items.push(StreamItem::Shell(item));
         }
-        handle(core, dialect, items, unread);
         if whole {
-            return Ok(());
+            handle_protocol(core, dialect.protocol());
+        }
+        handle(core, dialect, items, unread);
+        if whole && let Some(dialect) = chosen {
+            return Ok(dialect);
         }
     }
+}
+
+/// The dialect of who says this at first.
+async fn choose(core: &Core, session: &SessionHandle, version: Version, values: &[Box<RawValue>]) -> Arc<dyn Dialect> {
+    if version == Version::Spoken || !values.iter().any(|value| is_snapshot_of(value)) {
+        return Arc::new(Protocol2);
+    }
+    let dialect = Protocol1::new(Arc::clone(&core.memory));
+    if let Err(error) = learn_start(session, &dialect).await {
+        debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "when the server began is not known");
+    }
+    Arc::new(dialect)
+}
+
+/// Learns when the server process began.
+async fn learn_start(session: &SessionHandle, dialect: &dyn Dialect) -> Result<(), MachineError> {
+    let Some(subscription) = dialect.start_subscription() else {
+        return Ok(());
+    };
+    let learn = async {
+        let mut stream = session.subscribe(subscription).await.map_err(CallError::for_read)?;
+        loop {
+            let values = stream.next_chunk().await.map_err(ended)?;
+            if values.iter().any(|value| dialect.handle_start_item(value)) {
+                return Ok(());
+            }
+        }
+    };
+    tokio::time::timeout(START_LIMIT, learn)
+        .await
+        .unwrap_or(Err(MachineError::Timeout(START_LIMIT)))
+}
+
+/// Takes note of the protocol that is spoken; after an upgrade of the server its sequences begin anew.
+fn handle_protocol(core: &Core, protocol: u32) {
+    let before = core.state.status().protocol;
+    if before.is_some_and(|before| before != protocol) {
+        info!(before, now = protocol, "the server speaks another protocol than before");
+        core.state.handle_other_protocol();
+        core.reads.forget_all();
+    }
+    core.state.handle_status(|status| status.protocol = Some(protocol));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -484,8 +554,18 @@ enum Stream {
     Archive,
 }
 
-/// Applies a chunk. An item that cannot be read is reported and left out: one thread must not take the machine away.
-fn apply(core: &Core, dialect: &dyn Dialect, stream: Stream, values: &[Box<RawValue>], unread: &mut Unread) {
+type Fetching = futures_util::future::BoxFuture<'static, Result<Box<RawValue>, CallError>>;
+
+/// Asks for the archived threads, where no stream tells of them.
+fn fetch_archived(session: &SessionHandle, dialect: &dyn Dialect) -> Option<Fetching> {
+    let call = dialect.archived()?;
+    let session = session.clone();
+    Some(async move { session.call(call.tag, call.payload).await }.boxed())
+}
+
+/// Applies a chunk; true if a thread left the shell. An item that cannot be read is reported and left out: one thread must not take the
+/// machine away.
+fn apply(core: &Core, dialect: &dyn Dialect, stream: Stream, values: &[Box<RawValue>], unread: &mut Unread) -> bool {
     let before = unread.error().is_some();
     let mut items = Vec::with_capacity(values.len());
     for value in values {
@@ -503,11 +583,14 @@ fn apply(core: &Core, dialect: &dyn Dialect, stream: Stream, values: &[Box<RawVa
             }
         }
     }
+    let is_removal = |item: &StreamItem| matches!(item, StreamItem::Shell(ShellItem::ThreadRemoved { .. }));
+    let removed = items.iter().any(is_removal);
     handle(core, dialect, items, unread);
     let error = unread.error();
     if before || error.is_some() {
         core.state.handle_status(|status| status.error = error);
     }
+    removed
 }
 
 /// Takes items in: what they leave unread, the words that nobody knows, and then the mirror.

@@ -7,11 +7,14 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::dialect::is_shell;
 use super::{MachineError, TokenFrom};
 use crate::protocol::EnvironmentId;
 
-/// The orchestration protocol that we speak.
+/// The newest orchestration protocol that we speak.
 pub const SPOKEN: u32 = 2;
+/// The oldest.
+pub const OLDEST: u32 = 1;
 
 /// What a machine says of itself (`GET /.well-known/t3/environment`).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -58,22 +61,24 @@ impl Descriptor {
     /// Decides by the version that it names.
     pub fn version(&self, machine: &str) -> Result<Version, MachineError> {
         match self.orchestration_protocol_version {
+            // No server of protocol 1 is known to say so.
             None => Ok(Version::AskShell),
+            Some(version) if version == i64::from(OLDEST) => Ok(Version::AskShell),
             Some(version) if version == i64::from(SPOKEN) => Ok(Version::Spoken),
             Some(version) => Err(unsupported(machine, Some(version))),
         }
     }
 }
 
-/// Decides by the `schemaVersion` of a shell's snapshot: 2 is protocol 2, none is protocol 1.
+/// Decides by the `schemaVersion` of a shell's snapshot that is not protocol 1's: 2 is protocol 2.
 pub fn check_schema(machine: &str, schema: Option<i64>) -> Result<(), MachineError> {
     match schema {
         Some(version) if version == i64::from(SPOKEN) => Ok(()),
-        version => Err(unsupported(machine, Some(version.unwrap_or(1)))),
+        version => Err(unsupported(machine, version)),
     }
 }
 
-/// The same by the whole snapshot, as HTTP answers it.
+/// The same by the whole snapshot, as HTTP answers it; that of protocol 1 is good too.
 pub fn check_shell(machine: &str, body: &[u8]) -> Result<(), MachineError> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -86,22 +91,27 @@ pub fn check_shell(machine: &str, body: &[u8]) -> Result<(), MachineError> {
         _threads: Vec<IgnoredAny>,
     }
     let shell: Shell = serde_json::from_slice(body).map_err(|error| not_t3(machine, "shell snapshot", &error))?;
+    if is_shell(body) {
+        return Ok(());
+    }
     check_schema(machine, shell.schema_version)
 }
 
 /// The error for a machine that speaks another protocol: both versions, and which side to update.
 pub fn unsupported(machine: &str, theirs: Option<i64>) -> MachineError {
     let message = match theirs {
-        Some(theirs) if theirs < i64::from(SPOKEN) => {
+        Some(theirs) if theirs < i64::from(OLDEST) => {
             format!(
-                "{machine} speaks orchestration protocol {theirs}, t3code-mcp speaks {SPOKEN}: update T3 Code on {machine}"
+                "{machine} speaks orchestration protocol {theirs}, t3code-mcp speaks {OLDEST} and {SPOKEN}: update T3 Code on {machine}"
             )
         }
         Some(theirs) if theirs > i64::from(SPOKEN) => {
-            format!("{machine} speaks orchestration protocol {theirs}, t3code-mcp speaks {SPOKEN}: update t3code-mcp")
+            format!(
+                "{machine} speaks orchestration protocol {theirs}, t3code-mcp speaks {OLDEST} and {SPOKEN}: update t3code-mcp"
+            )
         }
         Some(_) | None => format!(
-            "{machine} does not accept orchestration protocol {SPOKEN}, which t3code-mcp speaks, and names no other it would: update the older of T3 Code on {machine} and t3code-mcp"
+            "{machine} does not accept orchestration protocol {SPOKEN}, which t3code-mcp speaks besides {OLDEST}, and names no other it would: update the older of T3 Code on {machine} and t3code-mcp"
         ),
     };
     MachineError::ProtocolUnsupported { message }

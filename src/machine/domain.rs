@@ -156,6 +156,8 @@ pub struct Thread {
     pub usage: Option<Value>,
     /// The model of each run, by run id.
     pub models: Vec<(RunId, ModelSelection)>,
+    /// The turn that works and its run, where T3 stops turns and not runs.
+    pub active_turn: Option<(RunId, String)>,
     /// The provider session's status, T3's word.
     pub session: Option<String>,
     /// When a usage limit that stopped the thread ends by itself.

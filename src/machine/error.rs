@@ -62,6 +62,9 @@ pub enum MachineError {
     /// What T3 sent could not be decoded, with the path.
     #[error("{0}")]
     Decode(String),
+    /// T3 speaks a protocol that does not have it. Nothing was sent.
+    #[error("{0}")]
+    NeedsNewer(String),
     /// Refused here before sending, since T3 would have accepted it and hung.
     #[error("{0}")]
     Unsafe(String),

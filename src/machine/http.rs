@@ -220,10 +220,21 @@ impl HttpClient {
         self.json(Method::GET, &["api", "orchestration", "threads", id]).await
     }
 
+    /// The same; none where the server does not have this route.
+    pub async fn thread_if_routed(&self, id: &ThreadId) -> Result<Option<Bytes>, MachineError> {
+        let path = ["api", "orchestration", "threads", segment(id)?];
+        self.routed(&path).await
+    }
+
     /// `GET /api/orchestration/threads/:id/bounded`: the newest part of the thread; none where the server does not have this route.
     pub async fn thread_bounded(&self, id: &ThreadId) -> Result<Option<Bytes>, MachineError> {
         let path = ["api", "orchestration", "threads", segment(id)?, "bounded"];
-        match self.fetch(Method::GET, &self.url(&path), self.token.as_ref()).await {
+        self.routed(&path).await
+    }
+
+    /// What a route answers that servers may not have.
+    async fn routed(&self, path: &[&str]) -> Result<Option<Bytes>, MachineError> {
+        match self.fetch(Method::GET, &self.url(path), self.token.as_ref()).await {
             Ok(body) => Ok(Some(body)),
             Err(Refusal::RouteAbsent | Refusal::Unavailable) => Ok(None),
             Err(Refusal::Error(error)) => Err(error),

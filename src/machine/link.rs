@@ -11,16 +11,21 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::descriptor;
 use super::dialect::{ConfigItem, Dialect};
 use super::domain::{Provider, Thread, ThreadRow};
 use super::error::MachineError;
 use super::http::HttpClient;
 use super::parts::Parts;
+use super::session::{CallError, Subscription};
 use super::socket::SessionHandle;
 use crate::protocol::{EnvironmentId, ProviderInstanceId, ThreadId, Untrusted};
 
 /// How long the providers and their models are kept, though T3 tells what changes: not everything is told by every server.
 const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
+
+/// How T3 ends its words for a thread that it does not have.
+const NOT_FOUND: &str = "was not found";
 
 /// What T3 said of its providers, and when it was heard or asked for.
 type Heard = (Instant, Arc<Vec<Provider>>);
@@ -49,12 +54,14 @@ impl Link {
         dialect: Arc<dyn Dialect>,
         environment: EnvironmentId,
     ) -> Self {
+        // The older protocol has no such reads.
+        let bounded = AtomicBool::new(dialect.protocol() >= descriptor::SPOKEN);
         Self {
             session,
             dialect,
             environment,
             http,
-            bounded: AtomicBool::new(true),
+            bounded,
             parts: StdMutex::default(),
             providers: StdMutex::default(),
             asking: Mutex::default(),
@@ -79,12 +86,41 @@ impl Link {
 
     /// Reads the whole thread.
     pub(super) async fn read_whole_thread(&self, id: &ThreadId) -> Result<Thread, MachineError> {
-        let body = self.http.thread(id).await?;
-        let thread = self.dialect.read_thread(&body)?;
+        let thread = match self.dialect.thread_subscription(id) {
+            None => self.dialect.read_thread(&self.http.thread(id).await?)?,
+            Some(subscription) => match self.http.thread_if_routed(id).await? {
+                Some(body) => self.dialect.read_thread(&body)?,
+                None => self.read_streamed(subscription).await?,
+            },
+        };
         let mut parts = self.parts(id);
         parts.handle_whole(&thread);
         self.keep(id, parts);
         Ok(thread)
+    }
+
+    /// Reads the whole thread from the beginning of its stream.
+    async fn read_streamed(&self, subscription: Subscription) -> Result<Thread, MachineError> {
+        let mut stream = self
+            .session
+            .subscribe(subscription)
+            .await
+            .map_err(CallError::for_read)?;
+        match stream.next_chunk().await {
+            Ok(values) => match values.first() {
+                Some(value) => self.dialect.read_thread(value.get().as_bytes()),
+                None => Err(MachineError::Decode(
+                    "the stream of the thread began with nothing".to_owned(),
+                )),
+            },
+            Err(end) => match end.error {
+                Some(CallError::Rejected { message, .. }) if message.ends_with(NOT_FOUND) => {
+                    Err(MachineError::ThreadNotFound)
+                }
+                Some(error) => Err(error.for_read()),
+                None => Err(MachineError::ThreadNotFound),
+            },
+        }
     }
 
     /// The newest part of a thread; none where the whole has to be read.
@@ -234,6 +270,7 @@ fn whole_would_fail_too(error: &MachineError) -> bool {
         | MachineError::ProtocolUnsupported { .. }
         | MachineError::NotT3 { .. }
         | MachineError::Decode(_)
+        | MachineError::NeedsNewer(_)
         | MachineError::Unsafe(_) => false,
     }
 }

@@ -146,6 +146,23 @@ impl Mirror {
         self.archive_base = None;
     }
 
+    /// The server was replaced by one of another protocol that took its database over: sequences begin anew, and the next snapshot says
+    /// what there is.
+    pub fn handle_other_protocol(&mut self) {
+        self.base = None;
+        self.archive_base = None;
+        self.applied = 0;
+        self.removed_threads.clear();
+        self.removed_projects.clear();
+        self.leaving.clear();
+        for row in self.threads.values_mut() {
+            Arc::make_mut(row).sequence = 0;
+        }
+        for (sequence, _) in self.projects.values_mut() {
+            *sequence = 0;
+        }
+    }
+
     /// The machine has another environment id than before.
     pub fn handle_new_environment(&mut self) {
         if self.base.is_some() {

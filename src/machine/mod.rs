@@ -42,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use url::Url;
 
+use self::dialect::Memory;
 use self::expiry::Notice;
 use self::link::Link;
 use self::reads::Reads;
@@ -116,6 +117,8 @@ struct Core {
     /// The connection, while one stands.
     link: watch::Sender<Option<Arc<Link>>>,
     reads: Arc<Reads>,
+    /// What a server of the older protocol showed and does not show for good.
+    memory: Arc<Memory>,
 }
 
 impl fmt::Debug for Machine {
@@ -147,6 +150,7 @@ impl Machine {
             state: State::new(runtime.clone()),
             link: watch::Sender::new(None),
             reads: Arc::default(),
+            memory: Arc::default(),
         });
         runtime.spawn(connection::run(core.clone(), stop).instrument(span));
         Arc::new(Self { core })

@@ -18,7 +18,7 @@ use super::error::MachineError;
 use super::link::Link;
 use super::session::CallError;
 use super::{Core, Machine};
-use crate::lifecycle::{RequestClass, RequestFacts, classify_request};
+use crate::lifecycle::{RequestClass, RequestFacts, classify_request, fold};
 use crate::protocol::{CommandId, ProviderInstanceId, RunId, ThreadId};
 
 /// How often a command is sent at most, with one id, when its answer is lost.
@@ -42,6 +42,9 @@ impl Machine {
             )));
         }
         link.check_provider(&launch.model.instance).await?;
+        if !link.dialect.launches_at_once() {
+            return self.launch_in_steps(launch).await;
+        }
 
         let sent = self.core.send(|dialect| dialect.launch(launch)).await;
         match sent {
@@ -72,10 +75,43 @@ impl Machine {
     /// Sends a message to a thread; the sequence of the write. Refuses a deleted thread before sending, and a provider on which the run
     /// would never start.
     pub async fn send_message(&self, message: &SendMessage) -> Result<u64, MachineError> {
+        let link = self.core.link()?;
+        // What the protocol does not have is said before anything is asked.
+        link.dialect.send_message(message)?;
         let instance = self.instance_of(message).await?;
-        self.core.link()?.check_provider(&instance).await?;
+        link.check_provider(&instance).await?;
+        if link.dialect.merges_messages() {
+            self.make_way(message, &*link.dialect).await?;
+        }
         self.record(&message.thread, |dialect| dialect.send_message(message))
             .await
+    }
+
+    /// Sees that the message will begin a turn of its own: T3 would take it into the one at work, or store it and run nothing.
+    async fn make_way(&self, message: &SendMessage, dialect: &dyn Dialect) -> Result<(), MachineError> {
+        let thread = self.read_thread_anew(&message.thread).await?;
+        if thread.messages.iter().any(|known| known.id == message.message) {
+            // It is there: asked again, T3 answers from memory.
+            return Ok(());
+        }
+        if thread.head.archived || thread.facts.deleted {
+            return Err(MachineError::Unsafe(format!(
+                "the thread {} is archived or deleted: T3 would store the message and run nothing",
+                message.thread
+            )));
+        }
+        if fold(&thread.facts).state.is_busy() {
+            return Err(MachineError::NeedsNewer(format!(
+                "it speaks orchestration protocol 1, in which the thread {}, which is busy, would take the message into its turn; a T3 Code \
+                 that speaks protocol 2 (its releases after 0.0.33) can queue it",
+                message.thread
+            )));
+        }
+        if dialect.before_message(message)?.is_some() {
+            let write = |dialect: &dyn Dialect| dialect.before_message(message)?.ok_or_else(|| self.core.unreachable());
+            self.record(&message.thread, write).await?;
+        }
+        Ok(())
     }
 
     /// The provider that the message's run would go to. A thread without a row is read: T3 takes messages to deleted ones, and runs them.
@@ -111,7 +147,9 @@ impl Machine {
             )));
         };
         check_answer(request, &respond.answer)?;
-        self.record(&respond.thread, |dialect| dialect.respond(respond)).await
+        let sequence = self.record(&respond.thread, |dialect| dialect.respond(respond)).await?;
+        self.core.link()?.dialect.handle_answered(respond, request.run.as_ref());
+        Ok(sequence)
     }
 
     /// Interrupts a run.
@@ -122,8 +160,16 @@ impl Machine {
         run: &RunId,
         hold_queue: bool,
     ) -> Result<u64, MachineError> {
-        self.record(thread, |dialect| dialect.interrupt(command, thread, run, hold_queue))
-            .await
+        let dialect = self.core.link()?.dialect.clone();
+        let shown = if dialect.reads_before_interrupt() {
+            Some(self.read_thread_anew(thread).await?)
+        } else {
+            None
+        };
+        let write = |dialect: &dyn Dialect| dialect.interrupt(command, thread, run, hold_queue, shown.as_ref());
+        let sequence = self.record(thread, write).await?;
+        dialect.handle_interrupted(thread, run);
+        Ok(sequence)
     }
 
     /// Takes a run out of the queue.
@@ -195,7 +241,7 @@ impl Machine {
         let dialect = self.core.link()?.dialect.clone();
         let sent = self.core.send(|dialect| dialect.create_project(project)).await;
         let answer = sent.map_err(Failed::into_error)?;
-        dialect.read_project(&answer).map_err(|error| unread(&error))
+        dialect.read_project(&answer, project).map_err(|error| unread(&error))
     }
 
     /// Sends a command about a thread, and remembers at which sequence T3 recorded it.

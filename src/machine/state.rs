@@ -142,6 +142,12 @@ impl State {
         self.publish(&effects, applied)
     }
 
+    /// The same database is served over another protocol: its sequences begin anew, what it holds does not.
+    pub(super) fn handle_other_protocol(&self) {
+        self.mirror_mut().handle_other_protocol();
+        self.writes().clear();
+    }
+
     /// The server named its scratch project.
     pub(super) fn handle_scratch(&self, project: ProjectId) {
         self.set_scratch(Some(project));

@@ -8,6 +8,7 @@ mod place;
 pub mod rpc;
 mod tagged;
 mod untrusted;
+pub mod v1;
 pub mod v2;
 mod words;
 

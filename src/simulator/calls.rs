@@ -13,6 +13,7 @@ use crate::protocol::v2::{DispatchCommandResult, sent};
 use super::auth::{OPERATE, READ, Session};
 use super::host::Host;
 use super::model::ProjectError;
+use super::older;
 use super::streams::{Ask, ConfigStream, ShellStream, Stream, ThreadStream};
 use super::validate::{Shape, check};
 
@@ -140,16 +141,16 @@ const PROCEDURES: &[(&str, Procedure, Shape, Option<&str>)] = &[
     ),
 ];
 
-fn success(value: &impl Serialize) -> Exit {
+pub(super) fn success(value: &impl Serialize) -> Exit {
     Exit::success(value).unwrap_or_else(|error| die(&error.to_string()))
 }
 
-fn fail(error: &impl Serialize) -> Exit {
+pub(super) fn fail(error: &impl Serialize) -> Exit {
     Exit::fail(error).unwrap_or_else(|error| die(&error.to_string()))
 }
 
 /// A failure that the procedure does not declare.
-fn die(words: &str) -> Exit {
+pub(super) fn die(words: &str) -> Exit {
     Exit::die(words).unwrap_or(Exit::Failure(Vec::new()))
 }
 
@@ -165,6 +166,9 @@ fn read<T: DeserializeOwned>(payload: &Value) -> Result<T, String> {
 
 /// Calls a procedure. The payload is judged before the scope.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
+    if host.read().older.is_some() {
+        return older::call(host, session, tag, payload);
+    }
     let known = PROCEDURES
         .iter()
         .find(|(name, ..)| *name == tag && host.has(name) && (host.gate || *name != SCRATCH));

@@ -6,16 +6,22 @@ use super::model::{ModelOptions, Provider, ProviderModel, Stamp};
 
 /// The version that the recorded server gave.
 const RECORDED_VERSION: &str = "0.0.33";
+/// The version of a server that speaks protocol 1.
+const OLDER_VERSION: &str = "0.0.32";
 /// A version after the gate.
 const NEWER_VERSION: &str = "0.0.40";
 
 /// The descriptor that anybody may read. Only servers with the version gate tell their protocol.
-pub(crate) fn descriptor(options: &ModelOptions, label: &str) -> Value {
+pub(crate) fn descriptor(options: &ModelOptions, (label, older): (&str, bool)) -> Value {
     let mut descriptor = json!({
         "environmentId": options.environment_id,
         "label": label,
         "platform": {"os": "linux", "arch": "x64"},
-        "serverVersion": if options.newer { NEWER_VERSION } else { RECORDED_VERSION },
+        "serverVersion": match (older, options.newer) {
+            (true, _) => OLDER_VERSION,
+            (false, true) => NEWER_VERSION,
+            (false, false) => RECORDED_VERSION,
+        },
         "capabilities": {
             "repositoryIdentity": true,
             "connectionProbe": true,
@@ -28,7 +34,7 @@ pub(crate) fn descriptor(options: &ModelOptions, label: &str) -> Value {
             "threadVisitedTracking": true,
         },
     });
-    if options.newer {
+    if options.newer && !older {
         descriptor["orchestrationProtocolVersion"] = Value::from(2);
     }
     descriptor
@@ -45,10 +51,10 @@ pub(crate) fn auth() -> Value {
 }
 
 /// The whole configuration, without the keybindings.
-pub(crate) fn config(options: &ModelOptions, label: &str, cwd: &str, now: Stamp) -> Value {
+pub(crate) fn config(options: &ModelOptions, name: (&str, bool), cwd: &str, now: Stamp) -> Value {
     let home = &options.home;
     json!({
-        "environment": descriptor(options, label),
+        "environment": descriptor(options, name),
         "auth": auth(),
         "cwd": cwd,
         "keybindingsConfigPath": format!("{home}/userdata/keybindings.json"),

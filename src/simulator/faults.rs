@@ -56,6 +56,15 @@ impl Faults {
         self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);
     }
 
+    /// A server of protocol 1 has no routes for shell and threads, and no markers, as the oldest ones.
+    pub fn lack_routes(&self) {
+        self.host.change(|state, _| {
+            if let Some(older) = &mut state.older {
+                older.routeless = true;
+            }
+        });
+    }
+
     /// Knows a procedure no more, as a server that is older than it.
     pub fn lack_procedure(&self, tag: &str) {
         let absent = &self.host.switches.absent;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::auth::Auth;
 use super::describe;
 use super::model::{Model, Stamp};
+use super::older::Older;
 
 /// How many raw items may wait for a slow stream.
 const RAW_BACKLOG: usize = 256;
@@ -21,11 +22,33 @@ const RAW_BACKLOG: usize = 256;
 #[derive(Debug)]
 pub(crate) struct State {
     pub model: Model,
+    /// The database while the server speaks protocol 1: then nothing is asked of `model`.
+    pub older: Option<Older>,
     pub auth: Auth,
     /// Every command that was received, for tests that count.
     pub received: Vec<Value>,
     /// How often each thread was asked for, for tests that count.
     pub reads: HashMap<String, ThreadReads>,
+}
+
+impl State {
+    fn head(&self) -> u64 {
+        self.older.as_ref().map_or_else(|| self.model.head(), Older::head)
+    }
+
+    fn poll_timeout(&self) -> Option<Stamp> {
+        match &self.older {
+            Some(older) => older.poll_timeout(),
+            None => self.model.poll_timeout(),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Stamp) {
+        match &mut self.older {
+            Some(older) => older.handle_timeout(now),
+            None => self.model.handle_timeout(now),
+        }
+    }
 }
 
 /// How often a thread was asked for over HTTP, whatever the answer.
@@ -81,11 +104,19 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(model: Model, auth: Auth, gate: bool, bounded_runs: Option<usize>, label: String) -> Self {
-        let head = watch::Sender::new(model.head());
+    pub(crate) fn new(
+        model: Model,
+        older: Option<Older>,
+        auth: Auth,
+        gate: bool,
+        bounded_runs: Option<usize>,
+        label: String,
+    ) -> Self {
+        let head = watch::Sender::new(older.as_ref().map_or(model.head(), Older::head));
         Self {
             state: Mutex::new(State {
                 model,
+                older,
                 auth,
                 received: Vec::new(),
                 reads: HashMap::new(),
@@ -125,9 +156,9 @@ impl Host {
         let now = Self::now();
         let mut state = self.read();
         // What was due before comes before.
-        state.model.handle_timeout(now);
+        state.handle_timeout(now);
         let result = change(&mut state, now);
-        let head = state.model.head();
+        let head = state.head();
         drop(state);
         self.head.send_replace(head);
         self.wake.notify_one();
@@ -138,7 +169,8 @@ impl Host {
     pub(crate) fn config(&self) -> Value {
         let state = self.read();
         let cwd = state.model.roots().into_iter().next().unwrap_or_default();
-        describe::config(state.model.options(), &self.label, &cwd, Self::now())
+        let older = state.older.is_some();
+        describe::config(state.model.options(), (&self.label, older), &cwd, Self::now())
     }
 
     /// All provider instances, as they are told.
@@ -153,7 +185,7 @@ impl Host {
     /// Lets time pass, until the task is dropped.
     pub(crate) async fn drive(&self) {
         loop {
-            let due = self.read().model.poll_timeout();
+            let due = self.read().poll_timeout();
             match due {
                 None => self.wake.notified().await,
                 Some(at) => {
@@ -165,8 +197,8 @@ impl Host {
                 }
             }
             let mut state = self.read();
-            state.model.handle_timeout(Self::now());
-            let head = state.model.head();
+            state.handle_timeout(Self::now());
+            let head = state.head();
             drop(state);
             self.head
                 .send_if_modified(|known| std::mem::replace(known, head) != head);

@@ -90,10 +90,19 @@ fn admitted(host: &Host, headers: &HeaderMap, scope: Option<&'static str>) -> Re
 /// Newer servers want the protocol's number with every orchestration read.
 fn gated(host: &Host, headers: &HeaderMap) -> Result<(), Refused> {
     let told = headers.get(PROTOCOL_HEADER).is_some_and(|value| value == "2");
-    if host.gate && !told {
+    // A server of protocol 1 takes no notice of it.
+    if host.gate && !told && host.read().older.is_none() {
         Err(Refused::Schema)
     } else {
         Ok(())
+    }
+}
+
+/// Routes that a server of protocol 1 does not have.
+fn newer_only(host: &Host) -> Result<(), Refused> {
+    match host.read().older {
+        Some(_) => Err(Refused::NoRoute),
+        None => Ok(()),
     }
 }
 
@@ -104,15 +113,22 @@ fn ok(body: &impl Serialize) -> Response {
 async fn shell(State(host): Shared, headers: HeaderMap) -> Answer {
     admitted(&host, &headers, Some(READ))?;
     gated(&host, &headers)?;
-    Ok(ok(&host.read().model.shell()))
+    let state = host.read();
+    match &state.older {
+        Some(older) if older.routeless => Err(Refused::NoRoute),
+        Some(older) => Ok(ok(&older.shell())),
+        None => Ok(ok(&state.model.shell())),
+    }
 }
 
 async fn projects(State(host): Shared, headers: HeaderMap) -> Answer {
+    newer_only(&host)?;
     admitted(&host, &headers, Some(READ))?;
     Ok(ok(&host.read().model.project_list(Host::now())))
 }
 
 async fn mutate(State(host): Shared, headers: HeaderMap, body: Bytes) -> Answer {
+    newer_only(&host)?;
     admitted(&host, &headers, Some(OPERATE))?;
     let mutation: Value = serde_json::from_slice(&body).map_err(|_| Refused::Schema)?;
     check(Shape::Tagged("ProjectMutation"), &mutation, host.gate).map_err(|_| Refused::Schema)?;

@@ -5,6 +5,8 @@
 //! `ask1`, `ask form`, `ask message`, `login`, `background N`, `approve CMD`, `approve2`, `approveedit`, `edit FILE`, `tool`, `refuse`, `crash`, `big KB`. It must never differ from
 //! the recordings in anything that a client can see, keeps nothing on disk, and runs no command of anybody.
 //!
+//! It also speaks protocol 1 (`older`), and can be upgraded from it while it runs.
+//!
 //! One thing that a client can see is other than recorded: T3 accepts `permessage-deflate` from a client that offers it. This server
 //! declines, which every client that offers must take; the sockets of this crate never offer it, since tungstenite has no extensions,
 //! and to one that does not offer T3's answer is the same.
@@ -25,6 +27,7 @@ mod faults;
 mod host;
 mod http;
 mod model;
+mod older;
 mod server;
 mod socket;
 mod streams;

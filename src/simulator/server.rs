@@ -16,6 +16,7 @@ use super::faults::Faults;
 use super::host::{Host, ThreadReads};
 use super::http;
 use super::model::{Model, ModelOptions, RunOutline};
+use super::older::Older;
 
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -29,6 +30,8 @@ pub struct SimulatorOptions {
     pub listen: SocketAddr,
     /// The one good bearer; without it any is taken.
     pub token: Option<String>,
+    /// The orchestration protocol that it speaks at first, 1 or 2; from 1 it can be upgraded.
+    pub protocol: u32,
     /// Behaves as servers with the version gate do; otherwise as the recorded build.
     pub gate: bool,
     /// Whole shells tell no archived threads, which then come by the archive's stream alone; without a word, as the gate is.
@@ -48,6 +51,7 @@ impl Default for SimulatorOptions {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             token: None,
+            protocol: 2,
             gate: false,
             archive_apart: None,
             bounded_runs: None,
@@ -110,21 +114,24 @@ impl Simulator {
             ..options.model
         });
         if options.smoke_project {
-            let smoke = json!({
-                "type": "project.create",
-                "commandId": "simulator:t3-smoke",
-                "projectId": "project-t3-smoke",
-                "title": "t3-smoke",
-                "workspaceRoot": "/home/dev/t3-smoke",
-                "createWorkspaceRootIfMissing": true,
-                "defaultModelSelection": {"instanceId": "grok", "model": "grok-build"},
-            });
+            let smoke = smoke_project();
             // The database is empty: nothing is in its way.
             let _ = model.handle_project(now, &smoke, true);
         }
+        let older = (options.protocol == 1).then(|| {
+            let mut older = Older::new(model.options().clone(), now);
+            if options.smoke_project {
+                let mut smoke = smoke_project();
+                smoke["createdAt"] = json!(now);
+                // The database is empty: nothing is in its way.
+                let _ = older.handle_command(now, &smoke);
+            }
+            older
+        });
         let auth = Auth::new(options.token.as_deref(), now);
         let host = Arc::new(Host::new(
             model,
+            older,
             auth,
             options.gate,
             options.bounded_runs,
@@ -183,8 +190,28 @@ impl Simulator {
     /// Dies and comes up again with the database that it had: what ran, waited or asked is over.
     pub async fn restart(&self) -> Result<(), SimulatorError> {
         self.stop().await;
-        self.host.change(|state, now| state.model.handle_restart(now));
+        self.host.change(|state, now| match &mut state.older {
+            Some(older) => older.handle_restart(now),
+            None => state.model.handle_restart(now),
+        });
         self.resume().await
+    }
+
+    /// Is replaced by a server of protocol 2 that takes its database over: its port, its environment and its tokens stay. Nothing happens
+    /// where it speaks protocol 2 already.
+    pub async fn upgrade(&self) -> Result<(), SimulatorError> {
+        self.stop().await;
+        self.host.change(|state, now| {
+            if let Some(older) = state.older.take() {
+                state.model = Model::import(state.model.options().clone(), &older, now);
+            }
+        });
+        self.resume().await
+    }
+
+    /// A server of protocol 1 that carries no command out any more, whatever it accepts.
+    pub fn is_wedged(&self) -> bool {
+        self.host.read().older.as_ref().is_some_and(Older::is_wedged)
     }
 
     /// Makes a project, with its folder.
@@ -205,6 +232,15 @@ impl Simulator {
 
     /// Applies a command as if a client had sent it; T3's words where it is refused.
     pub fn command(&self, command: &Value) -> Result<u64, String> {
+        if self.host.read().older.is_some() {
+            return self.host.change(|state, now| {
+                let older = state.older.as_mut();
+                older.map_or_else(
+                    || Err("upgraded".to_owned()),
+                    |older| older.handle_command(now, command),
+                )
+            });
+        }
         let done = self.host.change(|state, now| state.model.handle_command(now, command));
         done.map_err(|refusal| refusal.to_json()["message"].to_string())
     }
@@ -268,6 +304,18 @@ impl Simulator {
         let (_, raw) = state.model.projection(state.model.find(thread)?)?;
         serde_json::from_str(raw.get()).ok()
     }
+}
+
+fn smoke_project() -> Value {
+    json!({
+        "type": "project.create",
+        "commandId": "simulator:t3-smoke",
+        "projectId": "project-t3-smoke",
+        "title": "t3-smoke",
+        "workspaceRoot": "/home/dev/t3-smoke",
+        "createWorkspaceRootIfMissing": true,
+        "defaultModelSelection": {"instanceId": "grok", "model": "grok-build"},
+    })
 }
 
 fn listen(host: &Arc<Host>, address: SocketAddr) -> Result<(SocketAddr, Listening), SimulatorError> {

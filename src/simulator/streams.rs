@@ -13,6 +13,7 @@ use crate::protocol::v2::sent;
 
 use super::host::Host;
 use super::model::Model;
+use super::older::OlderStream;
 
 /// Events are grouped so long.
 const WINDOW: Duration = Duration::from_millis(50);
@@ -93,6 +94,8 @@ pub(crate) enum Stream {
     Shell(ShellStream),
     Thread(ThreadStream),
     Config(ConfigStream),
+    /// Any of a server of protocol 1.
+    Older(OlderStream),
 }
 
 impl Stream {
@@ -102,6 +105,7 @@ impl Stream {
             Self::Shell(shell) => shell.next().await,
             Self::Thread(thread) => thread.next().await,
             Self::Config(config) => config.next().await,
+            Self::Older(older) => older.next().await,
         }
     }
 }

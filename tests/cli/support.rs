@@ -80,6 +80,14 @@ impl Machine {
         })
     }
 
+    /// One that speaks protocol 1.
+    pub fn older() -> Self {
+        Self::start_with(SimulatorOptions {
+            protocol: 1,
+            ..SimulatorOptions::default()
+        })
+    }
+
     fn start_with(options: SimulatorOptions) -> Self {
         let runtime = Runtime::new().unwrap();
         let simulator = runtime.block_on(Simulator::start(options)).unwrap();

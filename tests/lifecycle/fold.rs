@@ -13,6 +13,7 @@ fn a_thread_without_runs_is_idle() {
 #[test]
 fn a_deleted_thread_is_gone_whatever_else_it_shows() {
     let facts = ThreadFacts {
+        imported: false,
         deleted: true,
         ..thread(vec![run(1, "running")], vec![request("a", "command", 1)])
     };

@@ -162,6 +162,7 @@ impl Model {
 
     pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
+            imported: false,
             deleted: false,
             runs: self.runs.clone(),
             requests: self.requests.clone(),
@@ -315,7 +316,7 @@ proptest! {
             (Just(facts.clone()), Just(facts.runs).prop_shuffle(), Just(facts.requests).prop_shuffle())
         }),
     ) {
-        let shuffled = ThreadFacts { deleted: false, runs: shuffled_runs, requests: shuffled_requests };
+        let shuffled = ThreadFacts { imported: false, deleted: false, runs: shuffled_runs, requests: shuffled_requests };
         prop_assert_eq!(fold(&facts), fold(&shuffled));
     }
 

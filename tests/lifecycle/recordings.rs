@@ -74,6 +74,7 @@ impl Entities {
 
     pub(crate) fn facts(&self) -> ThreadFacts {
         ThreadFacts {
+            imported: false,
             deleted: false,
             runs: self.runs.values().map(|run| self.run(run)).collect(),
             requests: self.requests.values().map(|request| self.request(request)).collect(),

@@ -59,6 +59,7 @@ pub(crate) fn request(name: &str, kind: &str, of: u64) -> RequestFacts {
 
 pub(crate) fn thread(runs: Vec<RunFacts>, requests: Vec<RequestFacts>) -> ThreadFacts {
     ThreadFacts {
+        imported: false,
         deleted: false,
         runs,
         requests,

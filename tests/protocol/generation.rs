@@ -162,8 +162,16 @@ fn the_same_schemas_give_the_same_text() {
 }
 
 #[test]
-fn the_contract_is_the_file_that_was_exported() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/t3/protocol-2");
+fn the_contracts_are_the_files_that_were_exported() {
+    for protocol in ["protocol-1", "protocol-2"] {
+        is_as_exported(protocol);
+    }
+}
+
+fn is_as_exported(protocol: &str) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("schemas/t3")
+        .join(protocol);
     let provenance: toml::Table = std::fs::read_to_string(folder.join("provenance.toml"))
         .unwrap()
         .parse()

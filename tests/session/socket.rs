@@ -326,7 +326,7 @@ async fn a_refused_upgrade_is_taken_for_what_it_is() {
     };
     assert_eq!(
         message,
-        "mac speaks orchestration protocol 3, t3code-mcp speaks 2: update t3code-mcp"
+        "mac speaks orchestration protocol 3, t3code-mcp speaks 1 and 2: update t3code-mcp"
     );
     assert!(matches!(
         refused(200, "text/html", json!("<html>")).await,

@@ -174,7 +174,10 @@ fn offline(name: &str, config: &MachineConfig, error: &MachineError) -> Vec<Chec
                 "Its T3 is newer or older than this program knows. Update the older of the two.",
             ),
         ],
-        MachineError::Rejected { .. } | MachineError::ThreadNotFound | MachineError::Unsafe(_) => {
+        MachineError::Rejected { .. }
+        | MachineError::ThreadNotFound
+        | MachineError::NeedsNewer(_)
+        | MachineError::Unsafe(_) => {
             vec![
                 t3,
                 Check::bad(name, format!("it refuses: {error}"), "Look at T3's own log."),

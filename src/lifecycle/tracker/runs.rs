@@ -48,6 +48,37 @@ impl Seen {
 }
 
 impl Tracker {
+    /// T3 took the thread over from its older self, in which a run was known by its message. Runs that are followed get their new ids, and what
+    /// was asked for before the end of the known history lies in it, whatever its new place.
+    pub(super) fn handle_import(&mut self, facts: &ThreadFacts) {
+        for run in &mut self.thread.runs {
+            if facts.runs.iter().any(|fact| fact.id == run.id) {
+                continue;
+            }
+            let by_message = facts.runs.iter().find(|fact| fact.user_message.0 == run.id.0);
+            let by_time = || facts.runs.iter().find(|fact| fact.requested_at == run.requested_at);
+            let Some(fact) = by_message.or_else(by_time) else {
+                continue;
+            };
+            for request in &mut self.thread.requests {
+                if request.run.as_ref() == Some(&run.id) {
+                    request.run = Some(fact.id.clone());
+                }
+            }
+            run.id = fact.id.clone();
+            run.requested_at = fact.requested_at;
+            run.ordinal = fact.ordinal;
+        }
+        if let Some(baseline) = &mut self.thread.baseline {
+            let known = facts
+                .runs
+                .iter()
+                .filter(|fact| fact.requested_at <= baseline.requested_at);
+            let last = known.map(|fact| fact.ordinal).max();
+            baseline.ordinal = baseline.ordinal.max(last.unwrap_or_default());
+        }
+    }
+
     /// Ends the runs that the thread cannot have any more: another one has their id, or the whole thread lacks them.
     pub(super) fn end_replaced(&mut self, read: &ReadFacts<'_>, now: Timestamp) {
         let cannot_be = |run: &TrackedRun| match read.facts.runs.iter().find(|fact| fact.id == run.id) {

@@ -16,8 +16,10 @@ use super::mirror::{ArchiveItem, ShellItem};
 use super::session::Subscription;
 use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 
+mod v1;
 mod v2;
 
+pub(super) use v1::{Memory, Protocol1, is_shell, is_snapshot_of};
 pub(super) use v2::{Protocol2, unknown_capabilities};
 
 /// A call over the socket.
@@ -47,8 +49,28 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
 
     /// The stream of the shell, from its beginning.
     fn shell_subscription(&self) -> Subscription;
-    /// The stream of archived threads; servers may not have it.
-    fn archive_subscription(&self) -> Subscription;
+    /// The stream of archived threads; servers may not have it, and where the version has none, [`Dialect::archived`] is asked.
+    fn archive_subscription(&self) -> Option<Subscription>;
+    /// The call for the archived threads, where no stream tells of them.
+    fn archived(&self) -> Option<Call> {
+        None
+    }
+    /// Its answer.
+    fn read_archived(&self, value: &RawValue) -> Result<ArchiveItem, MachineError> {
+        self.read_archive_item(value)
+    }
+    /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one.
+    fn start_subscription(&self) -> Option<Subscription> {
+        None
+    }
+    /// An item of it came; true if it said so.
+    fn handle_start_item(&self, _value: &RawValue) -> bool {
+        true
+    }
+    /// The stream of a thread, whose first item is the whole thread, for servers that may have no route for it.
+    fn thread_subscription(&self, _thread: &ThreadId) -> Option<Subscription> {
+        None
+    }
     /// The stream of the server's config; servers may not have it.
     fn config_subscription(&self) -> Subscription;
     /// The call for the providers and their models.
@@ -89,22 +111,43 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// The same of a thread.
     fn unknown_words_of_thread(&self, thread: &Thread) -> Vec<String>;
 
+    /// A thread and its first message can be sent in one call.
+    fn launches_at_once(&self) -> bool {
+        true
+    }
     /// A thread with its first message, in one call.
     fn launch(&self, launch: &Launch) -> Result<Call, MachineError>;
     /// The same for servers without that call: make the thread, then send the message, with command ids of their own.
     fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError>;
+    /// A busy thread takes a message into what it does, and an archived one stores it: only an idle one may be sent one.
+    fn merges_messages(&self) -> bool {
+        false
+    }
+    /// What has to be sent before a message, by what the thread's last read showed.
+    fn before_message(&self, _message: &SendMessage) -> Result<Option<Call>, MachineError> {
+        Ok(None)
+    }
     /// A message to a thread.
     fn send_message(&self, message: &SendMessage) -> Result<Call, MachineError>;
     /// An answer to a request, whose kind was checked before.
     fn respond(&self, respond: &Respond) -> Result<Call, MachineError>;
-    /// An interrupt.
+    /// T3 took an answer to a request of this run.
+    fn handle_answered(&self, _respond: &Respond, _run: Option<&RunId>) {}
+    /// How a run is to be stopped depends on what its thread shows.
+    fn reads_before_interrupt(&self) -> bool {
+        false
+    }
+    /// An interrupt; `shown` is the thread where [`Dialect::reads_before_interrupt`] asks for it.
     fn interrupt(
         &self,
         command: &CommandId,
         thread: &ThreadId,
         run: &RunId,
         hold_queue: bool,
+        shown: Option<&Thread>,
     ) -> Result<Call, MachineError>;
+    /// T3 took an interrupt of this run.
+    fn handle_interrupted(&self, _thread: &ThreadId, _run: &RunId) {}
     /// A run taken out of the queue.
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError>;
     /// A queued run's message into the run at work.
@@ -122,7 +165,7 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// A new project.
     fn create_project(&self, project: &NewProject) -> Result<Call, MachineError>;
     /// The answer to [`Dialect::create_project`].
-    fn read_project(&self, value: &RawValue) -> Result<Project, MachineError>;
+    fn read_project(&self, value: &RawValue, project: &NewProject) -> Result<Project, MachineError>;
     /// Another runtime mode.
     fn set_runtime_mode(&self, command: &CommandId, thread: &ThreadId, mode: RuntimeMode)
     -> Result<Call, MachineError>;

@@ -5,11 +5,14 @@
 
 use serde_json::value::RawValue;
 
+use crate::protocol::ThreadId;
+
 /// A stream to subscribe to, in each session anew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscription {
     tag: String,
     marker: bool,
+    thread: Option<ThreadId>,
 }
 
 impl Subscription {
@@ -18,6 +21,7 @@ impl Subscription {
         Self {
             tag: tag.into(),
             marker: true,
+            thread: None,
         }
     }
 
@@ -26,6 +30,16 @@ impl Subscription {
         Self {
             tag: tag.into(),
             marker: false,
+            thread: None,
+        }
+    }
+
+    /// The stream of a thread.
+    pub fn of_thread(tag: impl Into<String>, thread: &ThreadId) -> Self {
+        Self {
+            tag: tag.into(),
+            marker: false,
+            thread: Some(thread.clone()),
         }
     }
 
@@ -36,6 +50,10 @@ impl Subscription {
 
     /// What to send: the wish for the completion marker, and no `afterSequence` (T3 refuses `null`).
     pub fn payload(&self) -> Box<RawValue> {
+        if let Some(thread) = &self.thread {
+            let payload = serde_json::json!({ "threadId": thread.0 });
+            return serde_json::value::to_raw_value(&payload).unwrap_or_else(|_| empty_object());
+        }
         if !self.marker {
             return empty_object();
         }

@@ -25,7 +25,11 @@ fn uncached(mut response: Response) -> Response {
 }
 
 pub(super) async fn environment(State(host): Shared) -> Response {
-    ok(&describe::descriptor(host.read().model.options(), &host.label))
+    let state = host.read();
+    ok(&describe::descriptor(
+        state.model.options(),
+        (&host.label, state.older.is_some()),
+    ))
 }
 
 /// Always 200: whether one is signed in is what it tells.

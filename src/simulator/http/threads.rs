@@ -37,6 +37,15 @@ fn read_thread(host: &Host, headers: &HeaderMap, id: &str, bounded: bool) -> Ans
     let mut state = host.read();
     let reads = state.reads.entry(id.to_owned()).or_default();
     *(if bounded { &mut reads.bounded } else { &mut reads.whole }) += 1;
+    if let Some(older) = &state.older {
+        if bounded || older.routeless {
+            return Err(Refused::NoRoute);
+        }
+        let thread = older.thread(id);
+        drop(state);
+        admitted(host, headers, Some(READ))?;
+        return thread.map(|thread| ok(&thread)).ok_or(Refused::NoThread);
+    }
     drop(state);
     if bounded && host.switches.no_bounded_reads.load(Ordering::Relaxed) {
         return Err(Refused::NoPage);

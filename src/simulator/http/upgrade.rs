@@ -30,7 +30,7 @@ pub(super) async fn upgrade(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Answer {
     // Before authentication.
-    if host.gate && query.orchestration_protocol.as_deref() != Some("2") {
+    if host.gate && host.read().older.is_none() && query.orchestration_protocol.as_deref() != Some("2") {
         let body = json!({
             "code": "orchestration_protocol_incompatible",
             "message": "Update this client to one that supports orchestration protocol 2.",

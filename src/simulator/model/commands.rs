@@ -182,6 +182,7 @@ impl Model {
             rewritten: None,
             last_visited_at: None,
             deleted_at: None,
+            history_origin: None,
         };
         if let Some(ix) = self.find(id) {
             if let Some(thread) = self.threads.get_mut(ix) {

@@ -103,6 +103,9 @@ pub(crate) struct AppThread {
     pub rewritten: Option<Rewritten>,
     pub last_visited_at: Option<String>,
     pub deleted_at: Option<Stamp>,
+    /// Only of threads that an upgrade took over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history_origin: Option<&'static str>,
 }
 
 /// What a thread shows once a command has rewritten it.

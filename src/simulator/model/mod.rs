@@ -11,6 +11,7 @@ mod commands;
 mod dispatch;
 mod entities;
 mod events;
+mod import;
 mod interrupt;
 mod items;
 mod launch;
@@ -34,6 +35,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+pub(crate) use agent::{Script, heard, option_of, outcome, questions};
 pub use entities::RunStatus;
 pub(crate) use projects::{Project, ProjectError};
 pub use settings::{ModelOptions, Provider, ProviderModel, Timing};

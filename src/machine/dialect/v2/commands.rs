@@ -282,7 +282,7 @@ fn dispatch(command: &sent::Command) -> Result<Call, MachineError> {
     call(DISPATCH, command)
 }
 
-pub(super) fn call<T: Serialize>(tag: &'static str, payload: &T) -> Result<Call, MachineError> {
+pub(in crate::machine::dialect) fn call<T: Serialize>(tag: &'static str, payload: &T) -> Result<Call, MachineError> {
     let payload = to_raw_value(payload)
         .map_err(|error| MachineError::Unsafe(format!("the request {tag} cannot be written: {error}")))?;
     Ok(Call { tag, payload })

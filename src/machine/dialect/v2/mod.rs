@@ -24,6 +24,7 @@ mod shell;
 mod thread;
 mod unknown;
 
+pub(super) use commands::call;
 pub(in crate::machine) use unknown::of_capabilities as unknown_capabilities;
 
 /// Protocol 2's dialect.
@@ -39,8 +40,8 @@ impl Dialect for Protocol2 {
         Subscription::new("orchestration.subscribeShell")
     }
 
-    fn archive_subscription(&self) -> Subscription {
-        Subscription::new("orchestration.subscribeArchivedShell")
+    fn archive_subscription(&self) -> Option<Subscription> {
+        Some(Subscription::new("orchestration.subscribeArchivedShell"))
     }
 
     fn providers(&self) -> Result<Call, MachineError> {
@@ -144,6 +145,7 @@ impl Dialect for Protocol2 {
         thread: &ThreadId,
         run: &RunId,
         hold_queue: bool,
+        _shown: Option<&Thread>,
     ) -> Result<Call, MachineError> {
         commands::interrupt(command, thread, run, hold_queue)
     }
@@ -174,7 +176,7 @@ impl Dialect for Protocol2 {
         commands::create_project(project)
     }
 
-    fn read_project(&self, value: &RawValue) -> Result<Project, MachineError> {
+    fn read_project(&self, value: &RawValue, _project: &NewProject) -> Result<Project, MachineError> {
         commands::read_project(value)
     }
 
@@ -198,7 +200,7 @@ impl Dialect for Protocol2 {
 }
 
 /// Reads JSON; the error says what was read and where in it.
-fn read<'a, T: Deserialize<'a>>(what: &str, text: &'a [u8]) -> Result<T, MachineError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(what: &str, text: &'a [u8]) -> Result<T, MachineError> {
     crate::protocol::read(text).map_err(|Fault { path, message }| {
         MachineError::Decode(format!("{what} cannot be read: at `{path}`: {message}"))
     })
@@ -245,7 +247,7 @@ fn selection(selection: v2::ModelSelection) -> ModelSelection {
 }
 
 /// The beginning of a text, at most so many characters, in no more memory than it needs.
-fn cut(text: &str, characters: usize) -> String {
+pub(super) fn cut(text: &str, characters: usize) -> String {
     let end = text.char_indices().nth(characters).map_or(text.len(), |(end, _)| end);
     text.get(..end).unwrap_or_default().to_owned()
 }

@@ -105,6 +105,10 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
     requests.extend(secrets);
     let facts = ThreadFacts {
         deleted: projection.thread.deleted_at.is_some(),
+        imported: matches!(
+            projection.thread.history_origin,
+            Some(v2::ThreadHistoryOrigin::V1Import)
+        ),
         runs: runs(projection.runs, &messages, &began)?,
         requests,
     };
@@ -126,6 +130,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         files: files(projection.checkpoints),
         background: background(projection.provider_threads),
         models,
+        active_turn: None,
         session: projection
             .provider_sessions
             .into_iter()

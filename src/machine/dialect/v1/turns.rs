@@ -1,0 +1,376 @@
+//! What became of each turn: which message it serves, and how it ended.
+//!
+//! A message begins a turn, or is merged into the one at work. Only the newest turn has a state, and an interrupted one may be shown as
+//! completed, so an end is told by, in this order: what we stopped or saw interrupted, a checkpoint that is missing, an error, and whether
+//! the agent said anything at all. An end without an answer is never a success. Pure, but for what [`Memory`] adds.
+
+use std::collections::{HashMap, HashSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::memory::Memory;
+use super::{BadTime, maybe_time, time};
+use crate::lifecycle::protocol_1::observe_run;
+use crate::lifecycle::{RunFacts, RunObservation};
+use crate::protocol::{MessageId, RunId, ThreadId, v1};
+
+/// How long T3 itself takes a message that no turn has taken for one that waits.
+const WAITS_FOR: SignedDuration = SignedDuration::from_mins(2);
+
+/// The kind of the activity that tells of a checkpoint.
+const CHECKPOINT: &str = "checkpoint.captured";
+
+/// The runs of a thread and what belongs to them.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    /// In the order of their messages.
+    pub(super) runs: Vec<RunFacts>,
+    /// The turns of each run, by the run's place.
+    turns: HashMap<String, usize>,
+    /// The run that each user message began or was merged into.
+    of_message: HashMap<String, RunId>,
+    /// The newest turn died with an earlier server process.
+    pub(super) orphaned: bool,
+}
+
+impl Served {
+    /// The run of a turn.
+    pub(super) fn of_turn(&self, turn: &str) -> Option<&RunFacts> {
+        self.turns.get(turn).and_then(|place| self.runs.get(*place))
+    }
+
+    /// The run of a user message.
+    pub(super) fn of_message(&self, message: &str) -> Option<RunId> {
+        self.of_message.get(message).cloned()
+    }
+
+    /// The run of what the agent said in a turn at a time: T3 moves a message of a stopped turn to the next one, which had not been
+    /// asked for when it was said.
+    pub(super) fn of_answer(&self, turn: Option<&str>, at: Timestamp) -> Option<RunId> {
+        let own = turn
+            .and_then(|turn| self.of_turn(turn))
+            .filter(|run| at >= run.requested_at);
+        let before = || self.runs.iter().rev().find(|run| run.requested_at <= at);
+        own.or_else(before).map(|run| run.id.clone())
+    }
+}
+
+/// The status of a run for T3's word of its newest turn.
+pub(super) fn word(state: &str) -> &'static str {
+    observe_run(state).name()
+}
+
+/// A user message.
+struct Asked {
+    id: MessageId,
+    at: Timestamp,
+}
+
+/// What is known of the turns apart from how they ended.
+struct Turns<'a> {
+    /// When each turn was first heard of.
+    first: HashMap<&'a str, Timestamp>,
+    /// When each turn was last heard of.
+    last: HashMap<&'a str, Timestamp>,
+    /// When each turn's agent last did something. Its checkpoint comes later, and with it the time that T3 shows as its end.
+    acted: HashMap<&'a str, Timestamp>,
+    /// Those whose checkpoint is missing.
+    missing: HashSet<&'a str>,
+    /// Those whose checkpoint failed.
+    failed: HashSet<&'a str>,
+}
+
+/// The runs of a thread, as it is shown now.
+pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Result<Served, BadTime> {
+    let id = ThreadId(thread.id.0.clone());
+    let asked = asked(thread)?;
+    let turns = turns(thread, memory)?;
+    let session = Session::of(thread, memory)?;
+    let start_failures = start_failures(thread)?;
+    let mut served = Served::default();
+    // First which message began which turn, then what became of each.
+    let mut owned: Vec<(usize, Option<&str>)> = Vec::new();
+    for (place, message) in asked.iter().enumerate() {
+        let until = asked.get(place + 1).map(|next| next.at);
+        let within = |at: Timestamp| at >= message.at && until.is_none_or(|until| at < until);
+        let mut own: Vec<(&str, Timestamp)> = turns
+            .first
+            .iter()
+            .filter(|(_, at)| within(**at))
+            .map(|(turn, at)| (*turn, *at))
+            .collect();
+        own.sort_by_key(|(_, at)| *at);
+        let began = own.last().map(|(turn, _)| *turn);
+        let before = owned.iter().rev().find_map(|(_, turn)| *turn);
+        let merged = began.is_none()
+            && before.is_some_and(|turn| {
+                let at_work_then = turns.acted.get(turn).is_some_and(|acted| *acted > message.at);
+                at_work_then || session.is_at_work(turn)
+            });
+        if !merged {
+            owned.push((place, began));
+        }
+        let run = owned.last().and_then(|(place, _)| asked.get(*place));
+        if let Some(run) = run {
+            served.of_message.insert(message.id.0.clone(), RunId(run.id.0.clone()));
+        }
+        let place = owned.len().saturating_sub(1);
+        for (turn, _) in own {
+            served.turns.insert(turn.to_owned(), place);
+        }
+    }
+    let answers = answered(thread)?;
+    for (index, (place, turn)) in owned.iter().enumerate() {
+        let Some(message) = asked.get(*place) else { continue };
+        let until = owned
+            .get(index + 1)
+            .and_then(|(next, _)| asked.get(*next))
+            .map(|next| next.at);
+        let within = |at: Timestamp| at >= message.at && until.is_none_or(|until| at < until);
+        let run = RunId(message.id.0.clone());
+        let stopped = memory.was_stopped(&id, &run, *turn) || turn.is_some_and(|turn| turns.missing.contains(turn));
+        let (status, ended_at) = match *turn {
+            Some(turn) if session.newest.as_ref().is_some_and(|newest| newest.id == turn) => {
+                let said = answers.iter().any(|at| within(*at));
+                let (status, ended_at) = session.outcome(turn, stopped, said);
+                if observe_run(status) != RunObservation::Running {
+                    memory.handle_end(turn, status);
+                }
+                (status, ended_at)
+            }
+            Some(turn) => {
+                let said = answers.iter().any(|at| within(*at));
+                let status = match memory.end(turn) {
+                    _ if stopped => "interrupted",
+                    Some(known) => known,
+                    None if turns.failed.contains(turn) => "failed",
+                    None if said => "completed",
+                    None => "interrupted",
+                };
+                (status, turns.last.get(turn).copied().or(until))
+            }
+            None if start_failures.iter().any(|at| within(*at)) => {
+                ("failed", start_failures.iter().copied().find(|at| within(*at)))
+            }
+            None if until.is_none() => session.without_turn(message.at, stopped, thread.archived_at.is_some(), now),
+            // It never ran: as one that was taken out of a queue.
+            None => ("cancelled", until),
+        };
+        let began_at = turn.map(|_| message.at);
+        served.runs.push(RunFacts {
+            id: run,
+            ordinal: u64::try_from(index + 1).unwrap_or(u64::MAX),
+            status: status.to_owned(),
+            requested_at: message.at,
+            started_at: began_at.or((status == "failed" || status == "interrupted").then_some(message.at)),
+            completed_at: ended_at,
+            queue_held: false,
+            queue_position: None,
+            promoted_into: None,
+            continuation_of: None,
+            user_message: message.id.clone(),
+        });
+    }
+    served.orphaned = session.orphaned_at.is_some();
+    memory.handle_orphan(&id, served.orphaned);
+    Ok(served)
+}
+
+fn asked(thread: &v1::Thread) -> Result<Vec<Asked>, BadTime> {
+    let mut asked = Vec::new();
+    for message in thread.messages.iter().filter(|message| message.role.as_str() == "user") {
+        asked.push(Asked {
+            id: MessageId(message.id.0.clone()),
+            at: time("messages.createdAt", &message.created_at)?,
+        });
+    }
+    asked.sort_by_key(|message| message.at);
+    Ok(asked)
+}
+
+/// When the agent said something.
+fn answered(thread: &v1::Thread) -> Result<Vec<Timestamp>, BadTime> {
+    let said = thread
+        .messages
+        .iter()
+        .filter(|message| message.role.as_str() == "assistant" && !message.text.trim().is_empty());
+    said.map(|message| time("messages.createdAt", &message.created_at))
+        .collect()
+}
+
+/// When a turn could not be started.
+fn start_failures(thread: &v1::Thread) -> Result<Vec<Timestamp>, BadTime> {
+    let failures = thread
+        .activities
+        .iter()
+        .filter(|activity| activity.kind == "provider.turn.start.failed");
+    failures
+        .map(|activity| time("activities.createdAt", &activity.created_at))
+        .collect()
+}
+
+fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTime> {
+    let mut turns = Turns {
+        first: HashMap::new(),
+        last: HashMap::new(),
+        acted: HashMap::new(),
+        missing: HashSet::new(),
+        failed: HashSet::new(),
+    };
+    let mut heard: Vec<(&str, Timestamp)> = Vec::new();
+    let mut acted: Vec<(&str, Timestamp)> = Vec::new();
+    for activity in &thread.activities {
+        let Some(turn) = &activity.turn_id else { continue };
+        let at = time("activities.createdAt", &activity.created_at)?;
+        heard.push((&turn.0, at));
+        if activity.kind != CHECKPOINT {
+            acted.push((&turn.0, at));
+        }
+        let is_missing = activity.payload.get("status").and_then(Value::as_str) == Some("missing");
+        if activity.kind == CHECKPOINT && is_missing {
+            turns.missing.insert(&turn.0);
+        }
+    }
+    for checkpoint in &thread.checkpoints {
+        heard.push((
+            &checkpoint.turn_id.0,
+            time("checkpoints.completedAt", &checkpoint.completed_at)?,
+        ));
+        if checkpoint.status.as_str() == "error" {
+            turns.failed.insert(&checkpoint.turn_id.0);
+        }
+    }
+    for message in &thread.messages {
+        if let Some(turn) = &message.turn_id {
+            let at = time("messages.createdAt", &message.created_at)?;
+            heard.push((&turn.0, at));
+            acted.push((&turn.0, at));
+        }
+    }
+    for (turn, at) in acted {
+        let last = turns.acted.entry(turn).or_insert(at);
+        *last = at.max(*last);
+    }
+    for (turn, at) in heard {
+        let first = turns.first.entry(turn).or_insert(at);
+        *first = at.min(*first);
+        let last = turns.last.entry(turn).or_insert(at);
+        *last = at.max(*last);
+    }
+    if let Some(newest) = &thread.latest_turn {
+        let requested_at = time("latestTurn.requestedAt", &newest.requested_at)?;
+        memory.handle_requested(&newest.turn_id.0, requested_at);
+        let ended_at = maybe_time("latestTurn.completedAt", newest.completed_at.as_ref())?;
+        let last = turns.last.entry(&newest.turn_id.0).or_insert(requested_at);
+        *last = (*last).max(ended_at.unwrap_or(requested_at));
+        turns.first.insert(&newest.turn_id.0, requested_at);
+        if newest.state.as_str() == "interrupted" {
+            memory.handle_turn_stopped(&newest.turn_id.0);
+        }
+    }
+    // When a turn was asked for is better than when it was first heard of: messages move between turns.
+    for (turn, first) in &mut turns.first {
+        if let Some(requested_at) = memory.requested_at(turn) {
+            *first = requested_at;
+        }
+    }
+    Ok(turns)
+}
+
+/// The newest turn.
+struct Newest {
+    id: String,
+    state: String,
+    ended_at: Option<Timestamp>,
+}
+
+/// The session of the thread's agent, and the newest turn.
+struct Session {
+    status: String,
+    active: Option<String>,
+    updated_at: Option<Timestamp>,
+    newest: Option<Newest>,
+    /// When the process ended that the session died with, at the latest.
+    orphaned_at: Option<Timestamp>,
+}
+
+impl Session {
+    fn of(thread: &v1::Thread, memory: &Memory) -> Result<Self, BadTime> {
+        let newest = match &thread.latest_turn {
+            Some(turn) => Some(Newest {
+                id: turn.turn_id.0.clone(),
+                state: turn.state.as_str().to_owned(),
+                ended_at: maybe_time("latestTurn.completedAt", turn.completed_at.as_ref())?,
+            }),
+            None => None,
+        };
+        let Some(session) = &thread.session else {
+            return Ok(Self {
+                status: String::new(),
+                active: None,
+                updated_at: None,
+                newest,
+                orphaned_at: None,
+            });
+        };
+        let updated_at = time("session.updatedAt", &session.updated_at)?;
+        let at_work = matches!(session.status.as_str(), "running" | "starting");
+        Ok(Self {
+            status: session.status.as_str().to_owned(),
+            active: session.active_turn_id.as_ref().map(|turn| turn.0.clone()),
+            updated_at: Some(updated_at),
+            newest,
+            orphaned_at: memory
+                .started_at()
+                .filter(|started_at| at_work && updated_at < *started_at),
+        })
+    }
+
+    fn is_at_work(&self, turn: &str) -> bool {
+        self.newest
+            .as_ref()
+            .is_some_and(|newest| newest.id == turn && observe_run(&newest.state) == RunObservation::Running)
+    }
+
+    /// The status of the newest turn's run, and when it ended.
+    fn outcome(&self, turn: &str, stopped: bool, said: bool) -> (&'static str, Option<Timestamp>) {
+        let Some(newest) = &self.newest else {
+            return ("running", None);
+        };
+        let ended_at = newest.ended_at.or(self.updated_at);
+        if self.orphaned_at.is_some() {
+            return ("interrupted", self.orphaned_at);
+        }
+        let still_works = self.status == "running" && self.active.as_deref() == Some(turn);
+        match observe_run(&newest.state) {
+            // A diff may complete it before its time.
+            RunObservation::Completed if still_works && !stopped => ("running", None),
+            RunObservation::Running => ("running", None),
+            _ if stopped => ("interrupted", ended_at),
+            RunObservation::Completed if !said => ("interrupted", ended_at),
+            other => (other.name(), ended_at),
+        }
+    }
+
+    /// The status of the newest message's run where no turn has taken it.
+    fn without_turn(
+        &self,
+        asked_at: Timestamp,
+        stopped: bool,
+        archived: bool,
+        now: Timestamp,
+    ) -> (&'static str, Option<Timestamp>) {
+        let since = self.updated_at.filter(|at| *at >= asked_at);
+        match (self.status.as_str(), since) {
+            _ if self.orphaned_at.is_some() => ("interrupted", self.orphaned_at),
+            ("error", Some(at)) if stopped => ("interrupted", Some(at)),
+            ("error", Some(at)) => ("failed", Some(at)),
+            ("stopped", Some(at)) => ("interrupted", Some(at)),
+            ("starting" | "running", _) if !archived => ("starting", None),
+            _ if !archived && now.duration_since(asked_at) < WAITS_FOR => ("starting", None),
+            // No turn ever took it.
+            _ => ("cancelled", Some(asked_at)),
+        }
+    }
+}

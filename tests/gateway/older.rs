@@ -1,0 +1,279 @@
+//! A server of protocol 1 behind the same tools: the whole way, its traps, and its upgrade while the gateway runs.
+
+use serde_json::json;
+use t3code_mcp::gateway::{AnswerArgs, ArchiveArgs, DispatchArgs, ErrorCode, Mode, WhenBusy};
+use t3code_mcp::simulator::{Simulator, SimulatorOptions};
+use tempfile::tempdir;
+
+use crate::support::*;
+
+async fn older() -> Simulator {
+    let options = SimulatorOptions {
+        protocol: 1,
+        ..SimulatorOptions::default()
+    };
+    Simulator::start(options).await.unwrap()
+}
+
+fn asking(text: &str) -> DispatchArgs {
+    DispatchArgs {
+        runtime_mode: Some(Mode::ApprovalRequired),
+        ..prompt(text)
+    }
+}
+
+fn to(thread: &str) -> AnswerArgs {
+    AnswerArgs {
+        thread_id: thread.to_owned(),
+        ..AnswerArgs::default()
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_runs_and_another_one_after_it() {
+    let simulator = older().await;
+    let house = house(&simulator);
+    let started = house.start("say hello").await;
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!((view.state.as_str(), report(&view)), ("completed", "hello"));
+    house
+        .dispatch(more(&started.thread_id, "fail no luck", WhenBusy::Reject))
+        .await
+        .unwrap();
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!(view.state, "failed");
+    house
+        .dispatch(more(&started.thread_id, "say again", WhenBusy::Reject))
+        .await
+        .unwrap();
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!((view.state.as_str(), report(&view)), ("completed", "again"));
+}
+
+#[tokio::test]
+async fn questions_and_approvals_are_answered() {
+    let simulator = older().await;
+    let house = house(&simulator);
+    let started = house.start("ask").await;
+    let asked = house.ended(&started.thread_id).await;
+    assert_eq!(
+        (asked.state.as_str(), asked.pending[0].questions.len()),
+        ("question", 2)
+    );
+    let answers = json!({"color": "Red", "extras": ["A", "B"]});
+    house
+        .answer(AnswerArgs {
+            answers: Some(map(&answers)),
+            ..to(&started.thread_id)
+        })
+        .await
+        .unwrap();
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!(view.state, "completed");
+    assert!(report(&view).contains("Red"), "{}", report(&view));
+
+    let started = house.dispatch(asking("approve rm -rf build")).await.unwrap();
+    let asked = house.ended(&started.thread_id).await;
+    assert_eq!(asked.state, "approval");
+    assert_eq!(
+        asked.pending[0].approval.clone().unwrap().detail.as_deref(),
+        Some("rm -rf build")
+    );
+    house
+        .answer(AnswerArgs {
+            decision: Some("accept".to_owned()),
+            ..to(&started.thread_id)
+        })
+        .await
+        .unwrap();
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!(view.state, "completed");
+    assert!(report(&view).contains("allow-once"), "{}", report(&view));
+
+    // A decision that ends the turn is shown as completed by T3.
+    let started = house.dispatch(asking("approve rm -rf build")).await.unwrap();
+    house.ended(&started.thread_id).await;
+    house
+        .answer(AnswerArgs {
+            decision: Some("cancel".to_owned()),
+            ..to(&started.thread_id)
+        })
+        .await
+        .unwrap();
+    assert_eq!(house.ended(&started.thread_id).await.state, "interrupted");
+}
+
+#[tokio::test]
+async fn an_interrupt_that_t3_shows_as_completed_is_an_interrupt() {
+    let simulator = older().await;
+    let house = house(&simulator);
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    let answer = house.interrupt(&started.thread_id, None).await.unwrap();
+    assert_eq!(answer.state, "interrupted");
+    let shell = simulator.received();
+    assert!(
+        shell
+            .iter()
+            .any(|command| command["type"] == "thread.turn.interrupt" && command["turnId"].is_string())
+    );
+    assert_eq!(house.ended(&started.thread_id).await.state, "interrupted");
+    let refused = house.start("refuse").await;
+    assert_eq!(
+        house.ended(&refused.thread_id).await.state,
+        "interrupted",
+        "nothing was said"
+    );
+}
+
+#[tokio::test]
+async fn an_interrupt_while_codex_asks_does_not_block_the_server() {
+    let simulator = older().await;
+    let house = house(&simulator);
+    let started = house.dispatch(asking("approve rm -rf build")).await.unwrap();
+    assert_eq!(house.ended(&started.thread_id).await.state, "approval");
+    assert_eq!(
+        house.interrupt(&started.thread_id, None).await.unwrap().state,
+        "interrupted"
+    );
+    assert!(!simulator.is_wedged());
+    // The flags of the shell stay set; nothing is asked any more.
+    let view = house.view(&started.thread_id).await;
+    assert!(view.pending.is_empty() && view.state == "interrupted", "{view:?}");
+    house
+        .dispatch(more(&started.thread_id, "say on", WhenBusy::Reject))
+        .await
+        .unwrap();
+    assert_eq!(house.ended(&started.thread_id).await.state, "completed");
+}
+
+#[tokio::test]
+async fn what_protocol_1_lacks_is_refused_with_the_version_that_has_it() {
+    let simulator = older().await;
+    let house = house(&simulator);
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    for when_busy in [WhenBusy::Queue, WhenBusy::Steer, WhenBusy::Restart] {
+        let error = house
+            .dispatch(more(&started.thread_id, "say more", when_busy))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code, ErrorCode::OperationRejected, "{error:?}");
+        assert!(error.message.contains("protocol 2"), "{}", error.message);
+    }
+    let error = house
+        .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
+        .await
+        .unwrap_err();
+    assert_eq!(error.code, ErrorCode::ThreadBusy);
+    let starts = simulator
+        .received()
+        .iter()
+        .filter(|command| command["type"] == "thread.turn.start")
+        .count();
+    assert_eq!(starts, 1);
+}
+
+#[tokio::test]
+async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
+    let simulator = older().await;
+    let house = house(&simulator);
+    let started = house.start("say hello").await;
+    house.ended(&started.thread_id).await;
+    let archive = |archived: bool| ArchiveArgs {
+        thread_id: started.thread_id.clone(),
+        archived: Some(archived),
+    };
+    house.gateway.archive(&caller(), archive(true)).await.unwrap();
+    let refused = house
+        .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
+        .await;
+    assert!(refused.is_err());
+    house.gateway.archive(&caller(), archive(false)).await.unwrap();
+    house
+        .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
+        .await
+        .unwrap();
+    assert_eq!(report(&house.ended(&started.thread_id).await), "more");
+    let starts = simulator
+        .received()
+        .iter()
+        .filter(|command| command["type"] == "thread.turn.start")
+        .count();
+    assert_eq!(starts, 2);
+}
+
+#[tokio::test]
+async fn a_server_without_routes_and_markers_is_read_over_its_streams() {
+    let simulator = older().await;
+    simulator.faults().lack_routes();
+    let house = house(&simulator);
+    let started = house.start("say hello").await;
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!((view.state.as_str(), report(&view)), ("completed", "hello"));
+}
+
+#[tokio::test]
+async fn what_a_restart_left_running_for_ever_is_told_once_and_cured() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    simulator.restart().await.unwrap();
+    let events = house.until_events(1).await;
+    assert_eq!(events[0].kind, "interrupted");
+    house
+        .until(&started.thread_id, |view| view.state == "interrupted")
+        .await;
+    house
+        .dispatch(more(&started.thread_id, "say back", WhenBusy::Reject))
+        .await
+        .unwrap();
+    assert_eq!(report(&house.ended(&started.thread_id).await), "back");
+    let stops = simulator
+        .received()
+        .iter()
+        .filter(|command| command["type"] == "thread.session.stop")
+        .count();
+    assert_eq!(stops, 1);
+    let kinds: Vec<String> = house
+        .until_events(2)
+        .await
+        .into_iter()
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(kinds, ["interrupted", "completed"]);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_upgrade_while_the_gateway_runs_loses_and_doubles_nothing() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let done = house.start("say done").await;
+    house.ended(&done.thread_id).await;
+    let at_work = house.start("sleep 60").await;
+    house.until(&at_work.thread_id, |view| view.state == "running").await;
+    house.until_events(1).await;
+    simulator.upgrade().await.unwrap();
+    let events = house.until_events(2).await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["completed", "interrupted"]);
+    for thread in [&done.thread_id, &at_work.thread_id] {
+        house.dispatch(more(thread, "say on", WhenBusy::Reject)).await.unwrap();
+        assert_eq!(report(&house.ended(thread).await), "on");
+    }
+    let events = house.until_events(4).await;
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    assert_eq!(kinds, ["completed", "interrupted", "completed", "completed"]);
+    // The run that was dispatched before is found by the name that it had.
+    let before = t3code_mcp::gateway::WaitArgs {
+        run_id: at_work.run_id.clone(),
+        ..wait_for(&at_work.thread_id)
+    };
+    assert_eq!(
+        house.wait(before).await.unwrap().thread.unwrap().run.unwrap().status,
+        "interrupted"
+    );
+    house.end().await;
+}
