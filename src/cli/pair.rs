@@ -242,7 +242,7 @@ pub(super) fn at_start(config: &Config, link: &SecretString) -> Result<bool, Fai
     let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
     let credentials = Credentials::of(&state);
     let spent = Kept::hash(&link.code);
-    let mut kept = credentials.all().into_values();
+    let mut kept = credentials.all().map_err(Failure::said)?.into_values();
     if kept.any(|kept| kept.is_ok_and(|kept| kept.spent == spent)) {
         tracing::info!("the pairing link was used before, and is left alone");
         return Ok(false);

@@ -3,7 +3,7 @@
 //! The files are looked at twice a second, whoever wrote them: a command, an agent, or the process before this one. A look costs a few system
 //! calls, and a process that has died between two steps cannot leave the other one with half of the news.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,10 @@ pub(super) struct Follower {
     tracking: Tracking,
     /// Where the ends of credentials are told, and whether that goes to the hook; none: nowhere but in the log.
     told: Option<Store>,
+    /// What was missed in the last look: only what is missed twice is gone.
+    missed: BTreeSet<String>,
+    /// What was said to be unusable, and why: it is said once. The folder itself has no name.
+    said: BTreeMap<String, String>,
     stop: CancellationToken,
 }
 
@@ -53,12 +57,14 @@ impl Follower {
                 .as_ref()
                 .is_some_and(|hook| hook.credentials)
                 .then_some(store),
+            missed: BTreeSet::new(),
+            said: BTreeMap::new(),
             stop,
         }
     }
 
     /// Looks until it is told to stop. The config may be older than what lies there now, so the first look takes everything over.
-    pub(super) async fn follow(self) {
+    pub(super) async fn follow(mut self) {
         for member in &*self.fleet.members() {
             self.tell(member);
         }
@@ -70,45 +76,83 @@ impl Follower {
                 () = self.stop.cancelled() => return,
                 _ = look.tick() => {}
             }
-            let stamp = self.credentials.stamp();
-            if seen.as_ref() == Some(&stamp) {
-                continue;
-            }
-            self.take_over(&self.credentials.all()).await;
-            // What was written meanwhile shows in the next look.
-            seen = Some(stamp);
-        }
-    }
-
-    async fn take_over(&self, found: &BTreeMap<String, Result<Kept, StateError>>) {
-        for machine in &self.machines {
-            if let TokenSource::Pairing(_) = machine.token {
-                match found.get(&machine.name) {
-                    Some(Err(error)) => unusable(&machine.name, error),
-                    Some(Ok(kept)) => self.admit(&with(machine, Some(kept))).await,
-                    None => self.admit(&with(machine, None)).await,
+            let looked = self.credentials.stamp().and_then(|stamp| {
+                if seen.as_ref() == Some(&stamp) {
+                    return Ok(None);
                 }
-            }
-        }
-        let described = |name: &str| self.machines.iter().any(|machine| machine.name == name);
-        for (name, kept) in found.iter().filter(|(name, _)| !described(name)) {
-            match kept {
-                Err(error) => unusable(name, error),
-                Ok(kept) => {
-                    if let Some(machine) = self.unnamed.machine(kept.clone()) {
-                        self.admit(&machine).await;
+                Ok(Some((stamp, self.credentials.all()?)))
+            });
+            match looked {
+                Ok(None) => {}
+                Ok(Some((stamp, found))) => {
+                    // What was written meanwhile shows in the next look; what is not settled yet is looked at again whatever it shows.
+                    seen = self.take_over(&found).await.then_some(stamp);
+                }
+                Err(error) => {
+                    seen = None;
+                    if self.is_news("", &error) {
+                        tracing::warn!(
+                            "what was paired cannot be read, and what was known of it before still holds: {error}"
+                        );
                     }
                 }
             }
         }
+    }
+
+    /// Takes over what was found. True if that settles it: everything could be used, and nothing is missed for the first time.
+    async fn take_over(&mut self, found: &BTreeMap<String, Result<Kept, StateError>>) -> bool {
+        self.said.retain(|name, _| matches!(found.get(name), Some(Err(_))));
+        for (name, kept) in found {
+            if let Err(error) = kept
+                && self.is_news(name, error)
+            {
+                tracing::warn!(machine = %name, "its credential cannot be used, and what was used before still is: {error}");
+            }
+        }
+        let missed_before = std::mem::take(&mut self.missed);
+        let mut missed = BTreeSet::new();
+        // A file that is away for one look may only be on its way back.
+        let mut is_gone = |name: &str| {
+            missed.insert(name.to_owned());
+            missed_before.contains(name)
+        };
+        for machine in &self.machines {
+            if let TokenSource::Pairing(_) = machine.token {
+                match found.get(&machine.name) {
+                    Some(Err(_)) => {}
+                    Some(Ok(kept)) => self.admit(&with(machine, Some(kept))).await,
+                    None if is_gone(&machine.name) => self.admit(&with(machine, None)).await,
+                    None => {}
+                }
+            }
+        }
+        let described = |name: &str| self.machines.iter().any(|machine| machine.name == name);
+        for (_, kept) in found.iter().filter(|(name, _)| !described(name)) {
+            if let Ok(kept) = kept
+                && let Some(machine) = self.unnamed.machine(kept.clone())
+            {
+                self.admit(&machine).await;
+            }
+        }
         for member in &*self.fleet.members() {
             let made = matches!(member.rules.token, Origin::Pairing { in_state: true, .. });
-            if made && !found.contains_key(member.name()) && self.fleet.dismiss(member.name()) {
+            let name = member.name();
+            if made && !found.contains_key(name) && is_gone(name) && self.fleet.dismiss(name) {
                 tracing::info!(machine = %member.name(), "the machine was unpaired, and is gone");
                 let machine = member.name().to_owned();
                 self.tracking.wish(Wish::Dismiss { machine }).await;
             }
         }
+        let settled = missed.is_subset(&missed_before) && found.values().all(Result::is_ok);
+        self.missed = missed;
+        settled
+    }
+
+    /// Whether that was not said yet.
+    fn is_news(&mut self, name: &str, error: &StateError) -> bool {
+        let error = error.to_string();
+        self.said.insert(name.to_owned(), error.clone()) != Some(error)
     }
 
     async fn admit(&self, machine: &MachineConfig) {
@@ -132,10 +176,6 @@ impl Follower {
             ));
         }
     }
-}
-
-fn unusable(name: &str, error: &StateError) {
-    tracing::warn!(machine = %name, "its credential cannot be used, and what was used before still is: {error}");
 }
 
 /// A machine of the config with what was paired for it.

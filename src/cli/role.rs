@@ -339,10 +339,16 @@ async fn sit_down(
 ) -> Result<(Arc<Gateway>, Seat), Failure> {
     let machines = CancellationToken::new();
     let guard = machines.clone().drop_guard();
+    let credentials = Credentials::of(state);
+    // The config may be of long ago: what was paired since then has threads in the ledger.
+    let kept = credentials.all();
+    if let Err(error) = &kept {
+        tracing::warn!("what was paired cannot be read, and what was known of it before still holds: {error}");
+    }
+    let config = &config.with_kept(&kept);
     let fleet = Fleet::from_config(config, &machines).map_err(Failure::said)?;
     let stop = stop.child_token();
     let ledger = ledger::open(config, state, ownership, &fleet, rank, &stop).await?;
-    let credentials = Credentials::of(state);
     let kept = ledger.handle();
     let follower = Follower::new(
         config,

@@ -110,13 +110,12 @@ impl Credentials {
         }
     }
 
-    /// All of them, by machine; what cannot be used says why.
-    pub fn all(&self) -> BTreeMap<String, Result<Kept, StateError>> {
-        let names = self.names();
-        names
-            .into_iter()
+    /// All of them, by machine; what cannot be used says why. An error: nobody knows which there are.
+    pub fn all(&self) -> Result<BTreeMap<String, Result<Kept, StateError>>, StateError> {
+        let names = self.names()?.into_iter();
+        Ok(names
             .filter_map(|name| Some((name.clone(), self.get(&name).transpose()?)))
-            .collect()
+            .collect())
     }
 
     /// The machine's credential; none where there is none.
@@ -201,31 +200,42 @@ impl Credentials {
     }
 
     /// Another one than before where a credential came, went or was replaced.
-    pub fn stamp(&self) -> Stamp {
-        let names = self.names().into_iter();
-        names
+    pub fn stamp(&self) -> Result<Stamp, StateError> {
+        let names = self.names()?.into_iter();
+        Ok(names
             .filter_map(|name| {
                 let metadata = self.path(&name).symlink_metadata().ok()?;
                 let stamp = (metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec());
                 Some((name, stamp))
             })
-            .collect()
+            .collect())
     }
 
     fn path(&self, machine: &str) -> PathBuf {
         self.folder.join(format!("{machine}{ENDING}"))
     }
 
-    /// The machines that have a file. Drafts and what is no machine's name do not count.
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        entries
-            .filter_map(|entry| {
-                let name = entry.file_name().into_string().ok()?;
-                let name = name.strip_suffix(ENDING)?;
-                values::name(name).ok().map(|()| name.to_owned())
-            })
-            .collect()
+    /// The machines that have a file. Drafts and what is no machine's name do not count. Only a folder that is not there has none: one that
+    /// cannot be read says nothing of them.
+    fn names(&self) -> Result<Vec<String>, StateError> {
+        let broken = |error: std::io::Error| {
+            StateError::new(
+                &self.folder,
+                format!("cannot be listed ({error}). Mend its permissions, or what else keeps it from being read"),
+            )
+        };
+        let entries = match std::fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(broken(error)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(broken)?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_suffix(ENDING));
+            names.extend(name.filter(|name| values::name(name).is_ok()).map(str::to_owned));
+        }
+        Ok(names)
     }
 
     /// Whether the folder is there; an error where it is not ours alone.
@@ -325,18 +335,18 @@ mod tests {
     fn a_credential_is_read_as_it_was_kept_and_only_its_owner_can_read_it() {
         let dir = tempfile::tempdir().unwrap();
         let credentials = credentials(dir.path());
-        assert!(credentials.get("mac").unwrap().is_none() && credentials.all().is_empty());
-        let before = credentials.stamp();
+        assert!(credentials.get("mac").unwrap().is_none() && credentials.all().unwrap().is_empty());
+        let before = credentials.stamp().unwrap();
         let path = credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
-        assert_ne!(credentials.stamp(), before);
+        assert_ne!(credentials.stamp().unwrap(), before);
         let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         let read = credentials.get("mac").unwrap().unwrap();
         assert_eq!(format!("{read:?}"), format!("{:?}", kept()));
         assert_eq!(read.token.expose_secret(), "sesame.sesame");
-        let between = credentials.stamp();
+        let between = credentials.stamp().unwrap();
         credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
-        assert_ne!(credentials.stamp(), between, "the same again is another file");
+        assert_ne!(credentials.stamp().unwrap(), between, "the same again is another file");
         drop(credentials.prepare("mac").unwrap());
         assert_eq!(
             std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
@@ -344,7 +354,7 @@ mod tests {
             "no draft stays behind"
         );
         assert!(credentials.forget("mac").unwrap() && !credentials.forget("mac").unwrap());
-        assert_eq!(credentials.stamp(), before);
+        assert_eq!(credentials.stamp().unwrap(), before);
     }
 
     #[test]
@@ -355,7 +365,7 @@ mod tests {
         let refused = |wanted: &str| {
             let said = credentials.get("mac").unwrap_err().to_string();
             assert!(said.contains(wanted) && !said.contains("sesame"), "{said}");
-            assert!(credentials.all()["mac"].is_err());
+            assert!(credentials.all().unwrap()["mac"].is_err());
         };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         refused("others can read it");
@@ -382,6 +392,21 @@ mod tests {
         for name in ["..json", ".draft.json", "a b.json", "mac.txt"] {
             std::fs::write(path.with_file_name(name), "{}").unwrap();
         }
-        assert_eq!(credentials.all().len(), 1);
+        assert_eq!(credentials.all().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_listed_is_not_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = credentials(dir.path());
+        let path = credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
+        let folder = path.parent().unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        assert!(credentials.all().unwrap().is_empty());
+        // Whoever runs the test: nobody can list this one.
+        std::fs::write(folder, "").unwrap();
+        let said = credentials.all().unwrap_err().to_string();
+        assert!(said.contains("cannot be listed"), "{said}");
+        assert!(credentials.stamp().is_err());
     }
 }

@@ -68,7 +68,13 @@ pub fn load(request: &Request, mut environment: Environment) -> Result<Config, C
         .to_owned();
     overlay(&mut tree.1, request, &environment)?;
     let state_dir = state_dir(&tree.1, request, &environment, &config_directory)?;
-    let kept = kept(&state_dir);
+    let (kept, all_unusable) = match kept(&state_dir) {
+        Ok(kept) => (kept, false),
+        Err(error) => {
+            notes.push(Note::Warning(format!("what was paired cannot be read: {error}")));
+            (BTreeMap::new(), true)
+        }
+    };
     let Tree { table, places } = tree.1;
     let raw: Raw = serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| {
         let path = error.path().to_string();
@@ -87,16 +93,17 @@ pub fn load(request: &Request, mut environment: Environment) -> Result<Config, C
         environment: &environment,
         config_directory: &config_directory,
         kept: &kept,
+        all_unusable,
         model: model(request, &environment),
     };
     validate::config(raw, &context, state_dir, notes)
 }
 
-/// What pairing left in the state directory, as far as it can be read. A directory that is not as it should be is judged by whoever opens it.
-fn kept(state_dir: &Path) -> BTreeMap<String, Result<Kept, StateError>> {
+/// What pairing left in the state directory. A directory that is not as it should be is judged by whoever opens it.
+fn kept(state_dir: &Path) -> Result<BTreeMap<String, Result<Kept, StateError>>, StateError> {
     match StateDir::existing(state_dir) {
         Ok(Some(state)) => Credentials::of(&state).all(),
-        Ok(None) | Err(_) => BTreeMap::new(),
+        Ok(None) | Err(_) => Ok(BTreeMap::new()),
     }
 }
 

@@ -21,7 +21,7 @@ mod tests;
 mod validate;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -61,6 +61,8 @@ pub struct Config {
     pub pairing_link: Option<SecretString>,
     /// What holds for machines that pairing made, which no file describes.
     pub unnamed: Unnamed,
+    /// Machines of which pairing left something that cannot be used.
+    pub unusable: Unusable,
     /// Which files were read, which were left alone and why, what is odd: to be logged at the start.
     pub notes: Vec<Note>,
 }
@@ -118,6 +120,79 @@ impl TokenSource {
             Self::Pairing(kept) => kept.as_ref().map(|kept| &kept.token),
         }
     }
+}
+
+/// What pairing left and cannot be used now: that such a machine is missing does not mean that it is gone.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Unusable {
+    /// Not even which machines there are is known.
+    pub all: bool,
+    /// The machines whose file cannot be used.
+    pub machines: BTreeSet<String>,
+}
+
+impl Unusable {
+    /// Whether it may be that the machine was paired.
+    pub fn covers(&self, machine: &str) -> bool {
+        self.all || self.machines.contains(machine)
+    }
+}
+
+impl Config {
+    /// The same with what pairing left by now. What cannot be used now stays as it was.
+    pub fn with_kept(
+        &self,
+        kept: &Result<BTreeMap<String, Result<Kept, state::StateError>>, state::StateError>,
+    ) -> Self {
+        let Ok(kept) = kept else {
+            let unusable = Unusable {
+                all: true,
+                ..self.unusable.clone()
+            };
+            return Self {
+                unusable,
+                ..self.clone()
+            };
+        };
+        let mut machines = Vec::new();
+        for machine in &self.machines {
+            let now = kept.get(&machine.name);
+            match (now, &machine.token) {
+                (Some(Err(_)), _) | (_, TokenSource::Variable { .. }) => machines.push(machine.clone()),
+                // Made anew below, if it is still there.
+                _ if machine.in_state => {}
+                (now, TokenSource::Pairing(_)) => {
+                    let now = now.and_then(|now| now.as_ref().ok()).cloned();
+                    machines.push(MachineConfig {
+                        token: TokenSource::Pairing(now.map(Box::new)),
+                        ..machine.clone()
+                    });
+                }
+            }
+        }
+        let described = |name: &str| {
+            self.machines
+                .iter()
+                .any(|machine| machine.name == name && !machine.in_state)
+        };
+        let made = kept.values().filter_map(|kept| kept.as_ref().ok());
+        let made = made.filter(|kept| !described(&kept.machine)).cloned();
+        machines.extend(made.filter_map(|kept| self.unnamed.machine(kept)));
+        Self {
+            machines,
+            unusable: Unusable {
+                all: false,
+                machines: unusable(kept),
+            },
+            ..self.clone()
+        }
+    }
+}
+
+/// The machines whose credential cannot be used.
+fn unusable(kept: &BTreeMap<String, Result<Kept, state::StateError>>) -> BTreeSet<String> {
+    let broken = kept.iter().filter(|(_, kept)| kept.is_err());
+    broken.map(|(name, _)| name.clone()).collect()
 }
 
 /// What the operator set for every machine: it holds for those that pairing made, too.

@@ -17,7 +17,7 @@ use super::settings::{BEARER_VARIABLE, ORIGIN_VARIABLE, PAIRING_VARIABLE, SETTIN
 use super::state::StateError;
 use super::{
     Auth, ClientConfig, Config, DEFAULT_CLIENT, LogConfig, LogFormat, MachineConfig, Note, ServerConfig, TokenSource,
-    Unnamed, WatchConfig, secrets, values,
+    Unnamed, Unusable, WatchConfig, secrets, values,
 };
 use crate::protocol::RuntimeMode;
 
@@ -50,6 +50,8 @@ pub(super) struct Context<'a> {
     pub(super) config_directory: &'a Path,
     /// What pairing got.
     pub(super) kept: &'a BTreeMap<String, Result<Kept, StateError>>,
+    /// Not even which there are could be read.
+    pub(super) all_unusable: bool,
     /// The model that is set for every machine.
     pub(super) model: Option<(String, Place)>,
 }
@@ -100,6 +102,10 @@ pub(super) fn config(
                 machines
             },
             unnamed,
+            unusable: Unusable {
+                all: context.all_unusable,
+                machines: super::unusable(context.kept),
+            },
             pairing_link,
             server,
             hook,

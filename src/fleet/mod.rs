@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{Config, MachineConfig, TokenSource};
+use crate::config::{Config, MachineConfig, TokenSource, Unusable};
 use crate::machine::{Access, Machine, MachineSettings, OptionValue, RuntimeMode, TokenFrom};
 
 pub use find::{FIRST_SNAPSHOT, FleetError, Found, Shown};
@@ -70,6 +70,8 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Fleet {
     members: RwLock<Arc<[Arc<Member>]>>,
+    /// What may come back.
+    unusable: Unusable,
     started: Instant,
     stop: CancellationToken,
 }
@@ -94,7 +96,7 @@ impl Fleet {
         let members = machines
             .into_iter()
             .map(|(settings, access, rules)| Member::start(settings, access, rules, stop));
-        Ok(Self::of(members.collect(), stop))
+        Ok(Self::of(members.collect(), config.unusable.clone(), stop))
     }
 
     /// Starts every machine; returns at once.
@@ -106,12 +108,13 @@ impl Fleet {
                 Member::start(settings, access, rules, stop)
             })
             .collect();
-        Self::of(members, stop)
+        Self::of(members, Unusable::default(), stop)
     }
 
-    fn of(members: Vec<Arc<Member>>, stop: &CancellationToken) -> Arc<Self> {
+    fn of(members: Vec<Arc<Member>>, unusable: Unusable, stop: &CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             members: RwLock::new(members.into()),
+            unusable,
             started: Instant::now(),
             stop: stop.clone(),
         })
@@ -120,6 +123,11 @@ impl Fleet {
     /// Every machine, in the config's order, and behind them those that pairing made.
     pub fn members(&self) -> Arc<[Arc<Member>]> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether a machine that is not there may only be missing because what pairing left of it could not be used at the start.
+    pub fn may_return(&self, name: &str) -> bool {
+        self.unusable.covers(name)
     }
 
     /// Takes over what pairing left for a machine: its access, and of one that no config describes its rules. One that was not there is

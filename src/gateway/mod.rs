@@ -137,6 +137,8 @@ pub struct Gateway {
     memory: Memory,
     /// What calls that start several things share, by machine.
     lanes: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// Pairings of a machine come one after the other.
+    pairings: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// None: nothing outlives the process, and no events are made.
     ledger: Option<Ledger>,
 }
@@ -158,6 +160,7 @@ impl Gateway {
             receipts: Mutex::new(Receipts::new()),
             memory: Memory::new(),
             lanes: Mutex::default(),
+            pairings: Mutex::default(),
             ledger,
         })
     }

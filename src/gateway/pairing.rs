@@ -4,6 +4,7 @@
 //! write into.
 
 use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -156,7 +157,7 @@ pub async fn pair(
         ExchangeError::Grants => PairError::Grants,
         ExchangeError::Machine(error) => PairError::During(error),
     })?;
-    let kept = Kept {
+    let mut kept = Kept {
         machine: machine.clone(),
         url: request.machine.url.clone(),
         token: issued.token,
@@ -168,12 +169,31 @@ pub async fn pair(
         projects: request.projects.clone(),
         spent,
     };
+    // The code is spent: what it brought is kept before anything else can fail.
     let path = draft.keep(&kept)?;
+    if let Some(session) = answering.session(&kept.token).await {
+        let expires_at = session.expires_at.or(kept.expires_at);
+        if (&session.scopes, expires_at) != (&kept.scopes, kept.expires_at) {
+            (kept.scopes, kept.expires_at) = (session.scopes, expires_at);
+            keep_again(credentials, &kept);
+        }
+    }
     Ok(Paired {
         missing_scopes: missing_scopes(&kept.scopes),
         kept,
         path,
     })
+}
+
+/// Keeps what was learned of a credential that is kept already; without that it is as good.
+fn keep_again(credentials: &Credentials, kept: &Kept) {
+    // It may have been taken away or replaced meanwhile.
+    let stands = credentials
+        .get(&kept.machine)
+        .is_ok_and(|now| now.is_some_and(|now| now.spent == kept.spent));
+    if stands && let Err(error) = credentials.prepare(&kept.machine).and_then(|draft| draft.keep(kept)) {
+        tracing::warn!(machine = %kept.machine, "what the new credential may do, and when it ends, could not be kept: {error}");
+    }
 }
 
 /// Which machine, and the code.
@@ -209,9 +229,16 @@ pub struct PairAnswer {
 }
 
 impl Gateway {
-    /// Renews the credential of a machine where the operator lets agents do so. The code goes to the configured url.
-    pub async fn pair(&self, caller: &Caller, args: PairArgs) -> Result<PairAnswer, ToolError> {
+    /// Renews the credential of a machine where the operator lets agents do so. The code goes to the configured url. The work goes on in its
+    /// own task when the returned future is dropped: a code that was spent must not be lost.
+    pub async fn pair(self: &Arc<Self>, caller: &Caller, args: PairArgs) -> Result<PairAnswer, ToolError> {
         may_change(caller, "the pairing")?;
+        let (gateway, caller) = (Arc::clone(self), caller.clone());
+        self.in_own_task(async move { gateway.pair_here(&caller, &args).await })
+            .await
+    }
+
+    async fn pair_here(&self, caller: &Caller, args: &PairArgs) -> Result<PairAnswer, ToolError> {
         let member = self.fleet.member(&caller.limits, &args.machine)?;
         let name = member.name();
         let allowed = matches!(member.rules.token, Origin::Pairing { by_agents: true, .. });
@@ -235,6 +262,11 @@ impl Gateway {
             projects: None,
             replace: false,
         };
+        let turn = {
+            let mut pairings = self.pairings.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(pairings.entry(name.to_owned()).or_default())
+        };
+        let _turn = turn.lock().await;
         let paired = pair(credentials, &request, |_| {})
             .await
             .map_err(|error| told(name, &error))?;

@@ -147,14 +147,14 @@ async fn connect_and_follow(
     way: &mut Way,
     (access, stop): (&mut watch::Receiver<Access>, &CancellationToken),
     healthy: &mut Option<Instant>,
-    standing: Option<Connected>,
+    mut standing: Option<Connected>,
 ) -> Ended {
     let http = match &way.http {
         Ok(http) => http.clone(),
         Err(error) => return Ended::Failed(error.clone()),
     };
     let connected = tokio::select! {
-        connected = connect(core, &http, way, stop) => connected,
+        connected = connect(core, &http, way, stop, &mut standing) => connected,
         Ok(()) = access.changed() => return Ended::Replaced(standing.map(Box::new)),
     };
     match connected {
@@ -176,9 +176,10 @@ async fn connect(
     http: &HttpClient,
     way: &mut Way,
     stop: &CancellationToken,
+    standing: &mut Option<Connected>,
 ) -> Result<Connected, MachineError> {
     let descriptor = http.descriptor().await?;
-    meet(core, &descriptor);
+    meet(core, &descriptor, standing);
     let version = descriptor.version(&core.settings.name)?;
     check_owner(core, &way.access, &descriptor)?;
     let credential = http.credential().await?;
@@ -309,8 +310,8 @@ fn tell(core: &Core, notice: Option<Notice>) {
     core.notice.send_replace(Some(notice));
 }
 
-/// Takes note of who answers; another environment than before makes everything known void.
-fn meet(core: &Core, descriptor: &Descriptor) {
+/// Takes note of who answers; another environment than before makes everything known void, and a link to the one before leads nowhere.
+fn meet(core: &Core, descriptor: &Descriptor, standing: &mut Option<Connected>) {
     let known = core.state.status().environment;
     if let Some(known) = known
         && known != descriptor.environment_id
@@ -320,6 +321,13 @@ fn meet(core: &Core, descriptor: &Descriptor) {
             now = %Untrusted(&descriptor.environment_id.0),
             "another environment answers at this address: what was known of the machine is forgotten"
         );
+        core.link.send_replace(None);
+        *standing = None;
+        // At once, and before the mirror is empty: who is online and shows nothing would be taken for one that has nothing.
+        core.state.handle_status(|status| {
+            status.environment = Some(descriptor.environment_id.clone());
+            status.online = false;
+        });
         if core.state.handle_new_environment() {
             core.reads.forget_all();
         }

@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::form_urlencoded;
 
-use super::descriptor::Descriptor;
+use super::descriptor::{Credential, Descriptor};
 use super::http::HttpClient;
 use super::{Access, MachineError, MachineSettings};
 
@@ -31,7 +31,7 @@ pub struct Met {
     pub descriptor: Descriptor,
 }
 
-/// What an exchange brought.
+/// What an exchange brought, as T3 said in its answer.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The bearer.
@@ -69,9 +69,9 @@ pub async fn meet(settings: &MachineSettings) -> Result<Met, MachineError> {
 }
 
 impl Met {
-    /// Exchanges the code for a credential, and looks at what was got.
+    /// Exchanges the code for a credential.
     pub async fn exchange(&self, code: &SecretString) -> Result<Issued, ExchangeError> {
-        // The answer may lack what it must have; then the session still tells what was got.
+        // The answer may lack what it must have; the session tells what was got, too.
         #[derive(Deserialize)]
         struct Answer {
             access_token: String,
@@ -98,32 +98,31 @@ impl Met {
                 reason: format!("{machine} answered with a token that cannot be used as a bearer: update t3code-mcp"),
             }));
         }
-        let token = SecretString::from(answer.access_token);
-        let access = Access {
-            token: Some(token.clone()),
-            ..Access::of(&self.settings)
-        };
         let ends = answer
             .expires_in
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let ends = ends.and_then(|left| asked_at.checked_add(SignedDuration::try_from(left).ok()?).ok());
-        let told: Vec<String> = answer
+        let scopes = answer
             .scope
-            .map(|scope| scope.split_whitespace().map(str::to_owned).collect())
-            .unwrap_or_default();
-        // The token is got and the code spent: that the session cannot be seen right now must not lose it.
-        let (scopes, expires_at) = match self.http.with(&access)?.credential().await {
-            Ok(session) => (session.scopes, session.expires_at.or(ends)),
-            Err(error) => {
-                tracing::debug!(%error, "the new session could not be looked at");
-                (told, ends)
-            }
-        };
+            .map(|scope| scope.split_whitespace().map(str::to_owned).collect());
         Ok(Issued {
-            token,
-            scopes,
-            expires_at,
+            token: answer.access_token.into(),
+            scopes: scopes.unwrap_or_default(),
+            expires_at: ends,
         })
+    }
+
+    /// Looks at what was got. The token is good without that: none where it cannot be seen right now.
+    pub async fn session(&self, token: &SecretString) -> Option<Credential> {
+        let access = Access {
+            token: Some(token.clone()),
+            ..Access::of(&self.settings)
+        };
+        let looked = async { self.http.with(&access)?.credential().await };
+        looked
+            .await
+            .inspect_err(|error| tracing::debug!(%error, "the new session could not be looked at"))
+            .ok()
     }
 }
 

@@ -55,9 +55,10 @@ pub(super) async fn start(
     wishes: mpsc::Receiver<Wish>,
     stop: CancellationToken,
 ) -> Result<JoinHandle<()>, StoreError> {
-    let mut rosters = load(&fleet, &store, settings).await?;
+    let mut rosters = load(&fleet.members(), None, &store, settings).await?;
     let mut keepers = Keepers {
         to: BTreeMap::new(),
+        ends: BTreeMap::new(),
         running: JoinSet::new(),
         store: store.clone(),
         settings,
@@ -69,10 +70,9 @@ pub(super) async fn start(
     }
     // What is left is of machines that the configuration has no more.
     for (machine, roster) in rosters {
-        if settings.final_word {
-            keepers
-                .running
-                .spawn(part(machine, roster, store.clone(), stop.clone()));
+        if settings.final_word && !fleet.may_return(&machine) {
+            let work = part(machine.clone(), roster, store.clone(), stop.clone());
+            keepers.spawn(machine, work);
         } else {
             tracing::warn!(
                 %machine,
@@ -93,13 +93,21 @@ fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSetting
     Roster::new(machine, ceiling, settings, Timestamp::now())
 }
 
-/// The rosters of all machines of which the ledger has something.
-async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<HashMap<String, Roster>, StoreError> {
+/// The rosters of all machines of which the ledger has something, or of that one `only`.
+async fn load(
+    members: &[Arc<Member>],
+    only: Option<&str>,
+    store: &Store,
+    settings: WatchSettings,
+) -> Result<HashMap<String, Roster>, StoreError> {
     let now = Timestamp::now();
     let mut rosters: HashMap<String, Roster> = HashMap::new();
-    let members = fleet.members();
     let member = |name: &str| members.iter().find(|member| member.name() == name);
+    let meant = |name: &str| only.is_none_or(|only| only == name);
     let load = |tracked: Tracked| {
+        if !meant(&tracked.machine) {
+            return;
+        }
         if let Some(roster) = rosters.get_mut(&tracked.machine) {
             roster.load(tracked, now);
             return;
@@ -120,6 +128,9 @@ async fn load(fleet: &Fleet, store: &Store, settings: WatchSettings) -> Result<H
     }
     for receipt in store.open_receipts().await? {
         let name = receipt.intent.machine.clone();
+        if !meant(&name) {
+            continue;
+        }
         let fresh = || roster_of(&name, member(&name), settings);
         rosters
             .entry(name.clone())
@@ -143,6 +154,8 @@ async fn part(machine: String, mut roster: Roster, store: Store, stop: Cancellat
 /// The keepers of all machines.
 struct Keepers {
     to: BTreeMap<String, mpsc::Sender<Wish>>,
+    /// By machine, the end of whoever was its last: closed once all of it is kept.
+    ends: BTreeMap<String, oneshot::Receiver<()>>,
     running: JoinSet<()>,
     store: Store,
     settings: WatchSettings,
@@ -162,8 +175,46 @@ impl Keepers {
             switching: Vec::new(),
         };
         let span = tracing::info_span!("watch", machine = %member.name());
-        self.running
-            .spawn(keeper.run(wishes, self.stop.clone()).instrument(span));
+        let work = keeper.run(wishes, self.stop.clone()).instrument(span);
+        self.spawn(member.name().to_owned(), work);
+    }
+
+    fn spawn(&mut self, machine: String, work: impl Future<Output = ()> + Send + 'static) {
+        let (ended, end) = oneshot::channel::<()>();
+        self.ends.insert(machine, end);
+        self.running.spawn(async move {
+            work.await;
+            drop(ended);
+        });
+    }
+
+    /// Begins with a machine that was not there, and with what the ledger has of it: it may have been there before.
+    async fn admit(&mut self, member: &Arc<Member>) {
+        let stop = self.stop.clone();
+        let loading = async {
+            // Whoever had it before keeps its last word first.
+            if let Some(end) = self.ends.remove(member.name()) {
+                let _ = end.await;
+            }
+            let mut again = COMMIT_AGAIN;
+            loop {
+                let only = Some(member.name());
+                match load(std::slice::from_ref(member), only, &self.store, self.settings).await {
+                    Ok(mut rosters) => return rosters.remove(member.name()),
+                    Err(StoreError::Closed) => return None,
+                    Err(error) => {
+                        tracing::error!(machine = %member.name(), %error, "what the ledger has of the machine cannot be read; it is tried again");
+                    }
+                }
+                tokio::time::sleep(again).await;
+                again = (again * 2).min(COMMIT_AGAIN_AT_MOST);
+            }
+        };
+        let roster = tokio::select! {
+            () = stop.cancelled() => return,
+            roster = loading => roster,
+        };
+        self.begin(member, roster);
     }
 
     async fn hand_out(&mut self, mut wishes: mpsc::Receiver<Wish>) {
@@ -177,7 +228,7 @@ impl Keepers {
                 Wish::TakeUp(receipt) => receipt.machine.clone(),
                 Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine.clone(),
                 Wish::Admit(member) if !self.to.contains_key(member.name()) => {
-                    self.begin(member, None);
+                    self.admit(member).await;
                     continue;
                 }
                 Wish::Admit(member) => member.name().to_owned(),
