@@ -65,6 +65,7 @@ mod tests {
             machine: "mac".to_owned(),
             state: state.to_owned(),
             next_run: next.map(str::to_owned),
+            note: None,
         };
         assert_eq!(told(&answer("interrupted", None)), "the run on mac is interrupted");
         assert_eq!(

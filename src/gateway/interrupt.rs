@@ -39,10 +39,16 @@ pub struct InterruptAnswer {
     /// The run that T3 starts next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_run: Option<String>,
+    /// What came out otherwise than it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// The state of a run that T3 still works on ending.
 const INTERRUPTING: &str = "interrupting";
+
+/// Said where the queue was to be held and goes on.
+const NOT_HELD: &str = "T3 did not hold the queue: its version cannot. Take what waits off with t3_queue (cancel), or stop the next run as well.";
 
 /// T3's words for a run that has ended, or has not begun.
 const NOT_INTERRUPTIBLE: [&str; 2] = ["not interruptible", "was not found"];
@@ -106,6 +112,7 @@ impl Gateway {
             machine: found.member.name().to_owned(),
             state: INTERRUPTING.to_owned(),
             next_run: None,
+            note: None,
         };
         if let Ok((thread, true)) = shown {
             let standing = self.standing(&found.member, &thread);
@@ -115,6 +122,7 @@ impl Gateway {
             // Of a run that was taken out of the queue nothing follows: what was at work goes on.
             let next = next_run(&standing, &run.id).filter(|next| active.as_ref() != Some(*next));
             answer.next_run = next.map(ToString::to_string);
+            answer.note = (hold && next.is_some()).then(|| NOT_HELD.to_owned());
         }
         Ok(answer)
     }

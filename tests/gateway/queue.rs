@@ -5,6 +5,7 @@ use t3code_mcp::fleet::Limits;
 use t3code_mcp::gateway::{
     Caller, ErrorCode, InterruptArgs, QueueAction, QueueAfter, QueueAnswer, QueueArgs, ToolError, WhenBusy,
 };
+use t3code_mcp::machine::RuntimeMode;
 use t3code_mcp::simulator::Simulator;
 
 use crate::support::*;
@@ -145,6 +146,45 @@ async fn a_held_queue_ends_a_wait_and_goes_on_when_it_is_resumed() {
     let again = house.queue(&thread, QueueAction::Resume, None).await.unwrap();
     assert_eq!(again.outcome.as_deref(), Some("not_held"));
     assert_eq!(commands(&simulator, "queue.resume").len(), 1);
+}
+
+#[tokio::test]
+async fn a_queue_moves_on_only_for_who_may_go_on_in_its_thread() {
+    let simulator = newer_simulator().await;
+    let house = house(&simulator);
+    let (thread, _, queued) = house.with_queue(&["say two"]).await;
+    let low = limited(Limits {
+        max_runtime_mode: Some(RuntimeMode::ApprovalRequired),
+        ..Limits::default()
+    });
+    let steer = house
+        .gateway
+        .queue(&low, on(&thread, QueueAction::Steer, Some(&queued[0])))
+        .await;
+    assert_eq!(steer.unwrap_err().code, ErrorCode::RuntimeModeEscalationDenied);
+    house.stop_and_hold(&thread).await;
+    let resume = house.gateway.queue(&low, on(&thread, QueueAction::Resume, None)).await;
+    assert_eq!(resume.unwrap_err().code, ErrorCode::RuntimeModeEscalationDenied);
+    let view = house.ended(&thread).await;
+    assert_eq!(view.held, Some(true));
+    // Less work is no more than it may.
+    let cancel = on(&thread, QueueAction::Cancel, Some(&queued[0]));
+    house.gateway.queue(&low, cancel).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_t3_that_cannot_hold_its_queue_is_not_said_to() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let (thread, _, queued) = house.with_queue(&["say two"]).await;
+    let args = InterruptArgs {
+        thread_id: thread,
+        run_id: None,
+        queue: Some(QueueAfter::Hold),
+    };
+    let answer = house.gateway.interrupt(&caller(), args).await.unwrap();
+    assert_eq!(answer.next_run.as_ref(), Some(&queued[0]));
+    assert!(answer.note.unwrap().contains("did not hold"));
 }
 
 #[tokio::test]

@@ -148,7 +148,6 @@ fn rows() -> Vec<Row> {
             tool: "t3_queue",
             thread: Some(|thread| json!({"thread_id": thread, "action": "list"})),
             change: Some(|spot| json!({"thread_id": spot.thread, "action": "resume"})),
-            ceiling: Ceiling::Refuses(|spot| json!({"thread_id": spot.thread, "action": "resume"})),
             ..ROW
         },
         Row {

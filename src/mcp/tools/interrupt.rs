@@ -29,6 +29,7 @@ impl Tool for Interrupt {
             Some(run) => format!(" T3 goes on with the queued run {run}."),
             None => String::new(),
         };
-        format!("The run on {} is {}.{next}", answer.machine, answer.state)
+        let note = answer.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+        format!("The run on {} is {}.{next}{note}", answer.machine, answer.state)
     }
 }
