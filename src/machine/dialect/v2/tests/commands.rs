@@ -149,11 +149,11 @@ fn small_commands_are_as_t3_takes_them() {
     let (thread, run) = (ThreadId("t".to_owned()), RunId("r".to_owned()));
     let payload = |call: Result<Call, MachineError>| sent(&call.unwrap()).1;
     assert_eq!(
-        payload(Protocol2.interrupt(&command(), &thread, &run, false)),
+        payload(Protocol2.interrupt(&command(), &thread, &run, false, None)),
         json!({"type": "run.interrupt", "commandId": "c", "threadId": "t", "runId": "r"})
     );
     assert_eq!(
-        payload(Protocol2.interrupt(&command(), &thread, &run, true)),
+        payload(Protocol2.interrupt(&command(), &thread, &run, true, None)),
         json!({"type": "run.interrupt", "commandId": "c", "threadId": "t", "runId": "r", "holdQueue": true})
     );
     assert_eq!(
@@ -206,7 +206,7 @@ fn the_recorded_commands_of_a_queue_are_written_alike() {
                 Protocol2.promote_queued(&command, &thread, &queued, &target)
             }
             Some("run.interrupt") if payload.get("reason").is_none() => {
-                Protocol2.interrupt(&command, &thread, &RunId(id("runId")), false)
+                Protocol2.interrupt(&command, &thread, &RunId(id("runId")), false, None)
             }
             _ => continue,
         };
