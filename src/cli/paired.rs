@@ -120,10 +120,9 @@ impl Follower {
         for machine in &self.machines {
             if let TokenSource::Pairing(_) = machine.token {
                 match found.get(&machine.name) {
-                    Some(Err(_)) => {}
                     Some(Ok(kept)) => self.admit(&with(machine, Some(kept))).await,
                     None if is_gone(&machine.name) => self.admit(&with(machine, None)).await,
-                    None => {}
+                    Some(Err(_)) | None => {}
                 }
             }
         }

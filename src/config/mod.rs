@@ -140,6 +140,7 @@ impl Unusable {
 
 impl Config {
     /// The same with what pairing left by now. What cannot be used now stays as it was.
+    #[must_use]
     pub fn with_kept(
         &self,
         kept: &Result<BTreeMap<String, Result<Kept, state::StateError>>, state::StateError>,
