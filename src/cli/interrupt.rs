@@ -51,7 +51,8 @@ fn told(answer: &InterruptAnswer) -> String {
         None if answer.state == "interrupting" => "; T3 still works on it".to_owned(),
         None => String::new(),
     };
-    format!("the run on {machine} is {state}{next}")
+    let note = answer.note.as_ref().map(|note| format!(". {note}")).unwrap_or_default();
+    format!("the run on {machine} is {state}{next}{note}")
 }
 
 #[cfg(test)]

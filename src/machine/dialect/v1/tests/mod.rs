@@ -1,5 +1,7 @@
 //! The dialect on what a real server of protocol 1 sent, and on its traps.
 
+#![allow(clippy::needless_pass_by_value)]
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
