@@ -626,3 +626,53 @@ fn the_example_in_the_repository_is_valid() {
         config.notes
     );
 }
+
+#[test]
+fn what_pairing_left_is_taken_over_later_and_what_cannot_be_read_stays_as_it_was() {
+    let trial = Trial::new()
+        .config("[machines.mac]\nurl = \"http://box.example\"\npairing = true\nprojects = [\"mine\"]\n")
+        .file(&format!("{CREDENTIALS}/mac.json"), &kept(""))
+        .file(&format!("{CREDENTIALS}/box.json"), &kept(", \"projects\": [\"*\"]"))
+        .file_with_mode(
+            &format!("{CREDENTIALS}/old.json"),
+            &kept(", \"projects\": [\"*\"]"),
+            0o644,
+        );
+    let config = closed(trial).load().unwrap();
+    assert!(config.unusable.covers("old") && !config.unusable.covers("box"));
+    let of = |name: &str| {
+        let machine = config.machines.iter().find(|machine| machine.name == name).unwrap();
+        let TokenSource::Pairing(Some(kept)) = &machine.token else {
+            panic!("{name} has no credential")
+        };
+        Kept::clone(kept)
+    };
+    let broken = || state::StateError::new(Path::new("x"), "is broken");
+    let seen = |config: &Config| {
+        let machines = config.machines.iter();
+        machines
+            .map(|machine| (machine.name.clone(), machine.token.token().is_some()))
+            .collect::<Vec<_>>()
+    };
+    let both = [("mac".to_owned(), true), ("box".to_owned(), true)];
+    let later = config.with_kept(&Err(broken()));
+    assert_eq!(seen(&later), both);
+    assert!(later.unusable.covers("anything"));
+
+    let found = BTreeMap::from([("mac".to_owned(), Err(broken())), ("box".to_owned(), Err(broken()))]);
+    let later = config.with_kept(&Ok(found));
+    assert_eq!(seen(&later), both);
+    assert!(later.unusable.covers("box") && !later.unusable.covers("old"));
+
+    let new = Kept {
+        machine: "new".to_owned(),
+        ..of("box")
+    };
+    let found = BTreeMap::from([("mac".to_owned(), Ok(of("mac"))), ("new".to_owned(), Ok(new))]);
+    let later = config.with_kept(&Ok(found));
+    assert_eq!(seen(&later), [("mac".to_owned(), true), ("new".to_owned(), true)]);
+    assert_eq!(
+        seen(&config.with_kept(&Ok(BTreeMap::new()))),
+        [("mac".to_owned(), false)]
+    );
+}

@@ -539,3 +539,50 @@ fn links_and_open_files_in_place_of_a_credential_are_left_alone() {
     std::fs::remove_file(&path).unwrap();
     well(&place.run(&["pair", "box", &code, &t3.url()]));
 }
+
+/// The thread's events once there are some.
+fn told(address: SocketAddr, thread: &Value) -> Vec<(Value, Value)> {
+    let told = call(address, "t3_events", &json!({"thread_id": thread, "wait": 30}));
+    let events = told["events"].as_array().unwrap().iter();
+    events
+        .map(|event| (event["event"].clone(), event["reason"].clone()))
+        .collect()
+}
+
+#[test]
+fn a_credential_that_cannot_be_used_at_a_start_ends_nothing_of_its_machine() {
+    let t3 = T3::start();
+    let place = Place::new();
+    well(&place.run(&["pair", "box", &t3.link()]));
+    let (mut first, address) = serve(&place, &[]);
+    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    let work = json!({"project": "t3-smoke", "prompt": "sleep 4"});
+    let thread = call(address, "t3_dispatch", &work)["thread_id"].clone();
+    first.signal(Signal::TERM);
+    assert_eq!(first.end(), Some(0));
+
+    let path = file(&place, "box");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let (mut second, address) = serve(&place, &[]);
+    said(&mut second, "they wait for one that is");
+    assert_eq!(call(address, "t3_machines", &json!({})), json!({"machines": []}));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+    assert_eq!(told(address, &thread), [(json!("completed"), Value::Null)]);
+}
+
+#[test]
+fn who_takes_over_goes_on_with_what_was_paired_after_its_start() {
+    let t3 = T3::start();
+    let place = Place::new();
+    let (first, address) = serve(&place, &[]);
+    let (mut second, after) = serve(&place, &[]);
+    well(&place.run(&["pair", "box", &t3.link()]));
+    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    let work = json!({"project": "t3-smoke", "prompt": "sleep 4"});
+    let thread = call(address, "t3_dispatch", &work)["thread_id"].clone();
+    first.signal(Signal::KILL);
+    said(&mut second, "this process keeps the ledger now");
+    assert_eq!(told(after, &thread), [(json!("completed"), Value::Null)]);
+    assert!(!second.said.contains("is not configured any more"), "{}", second.said);
+}
