@@ -452,14 +452,10 @@ fn the_whole_way_on_a_machine_of_protocol_1() {
     let thread = dispatch(&place, "say hello");
     let waited = run(&place, &["wait", "--json", &thread]);
     let view = json(&waited);
-    assert_eq!(
-        (waited.code, &view["thread"]["state"]),
-        (Some(0), &json!("completed")),
-        "{view}"
-    );
+    assert_eq!((waited.code, &view["state"]), (Some(0), &json!("completed")), "{view}");
     let thread = dispatch(&place, "ask1");
     let asked = json(&run(&place, &["wait", "--json", &thread]));
-    assert_eq!(asked["thread"]["state"], "question", "{asked}");
+    assert_eq!(asked["state"], "question", "{asked}");
     let stopped = json(&run(&place, &["interrupt", "--json", &thread]));
     assert_eq!(stopped["state"], "interrupted", "{stopped}");
     assert!(!machine.simulator.is_wedged());

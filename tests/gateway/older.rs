@@ -41,7 +41,7 @@ async fn a_prompt_runs_and_another_one_after_it() {
         .await
         .unwrap();
     let view = house.ended(&started.thread_id).await;
-    assert_eq!(view.state, "failed");
+    assert_eq!(view.state, "failed", "{view:?}");
     house
         .dispatch(more(&started.thread_id, "say again", WhenBusy::Reject))
         .await

@@ -148,7 +148,9 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
                     None if said => "completed",
                     None => "interrupted",
                 };
-                (status, turns.last.get(turn).copied().or(until))
+                // Its checkpoint may come after the next prompt; it was over by then all the same.
+                let last = turns.last.get(turn).copied();
+                (status, last.into_iter().chain(until).min())
             }
             None if start_failures.iter().any(|at| within(*at)) => {
                 ("failed", start_failures.iter().copied().find(|at| within(*at)))
