@@ -387,7 +387,7 @@ fn the_descriptor_decides_the_protocol_and_says_which_side_is_to_be_updated() {
     assert_eq!(descriptor(Some(1)).version("mac").unwrap(), Version::AskShell);
     assert_eq!(
         told(&descriptor(Some(3)).version("mac").unwrap_err()),
-        "ProtocolUnsupported: mac speaks orchestration protocol 3, t3code-mcp speaks 2: update t3code-mcp"
+        "ProtocolUnsupported: mac speaks orchestration protocol 3, t3code-mcp speaks 1 and 2: update t3code-mcp"
     );
 }
 

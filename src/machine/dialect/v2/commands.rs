@@ -10,7 +10,7 @@ use crate::machine::domain::{
 };
 use crate::machine::error::MachineError;
 use crate::protocol::v2::{self, sent};
-use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
+use crate::protocol::{Change, CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
 const DISPATCH: &str = "orchestration.dispatchCommand";
 const PROJECTS: &str = "projects.mutate";
@@ -151,6 +151,7 @@ pub(super) fn interrupt(
     dispatch(&sent::Command::RunInterrupt(sent::CommandRunInterrupt {
         command_id: command.clone(),
         hold_queue: hold_queue.then_some(true),
+        reason: None,
         run_id: run.clone(),
         thread_id: thread.clone(),
     }))
@@ -228,6 +229,8 @@ pub(super) fn set_archived(command: &CommandId, thread: &ThreadId, archived: boo
 pub(super) fn create_project(project: &NewProject) -> Result<Call, MachineError> {
     let create = sent::ProjectMutation::ProjectCreate(sent::ProjectMutationProjectCreate {
         command_id: project.command.clone(),
+        create_workspace_root_if_missing: None,
+        default_model_selection: Change::Keep,
         project_id: project.id.clone(),
         title: project.title.clone(),
         workspace_root: project.path.clone(),
@@ -309,9 +312,10 @@ fn workspace(workspace: &Workspace) -> sent::ThreadLaunchWorkspaceStrategy {
             sent::ThreadLaunchWorkspaceStrategy::Root(v2::ThreadLaunchWorkspaceStrategyRoot { branch: None })
         }
         Workspace::Worktree { base_ref, branch } => {
-            sent::ThreadLaunchWorkspaceStrategy::Worktree(sent::ThreadLaunchWorkspaceStrategyWorktree {
+            sent::ThreadLaunchWorkspaceStrategy::Worktree(v2::ThreadLaunchWorkspaceStrategyWorktree {
                 base_ref: base_ref.clone(),
                 branch: branch.clone(),
+                start_from_origin: None,
             })
         }
         Workspace::ExistingWorktree { path } => {
