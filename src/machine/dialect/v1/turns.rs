@@ -4,6 +4,7 @@
 //! completed, so an end is told by, in this order: what we stopped or saw interrupted, a checkpoint that is missing, an error, and whether
 //! the agent said anything at all. An end without an answer is never a success. Pure, but for what [`Memory`] adds.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -100,7 +101,8 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
             .filter(|(_, at)| within(**at))
             .map(|(turn, at)| (*turn, *at))
             .collect();
-        own.sort_by_key(|(_, at)| *at);
+        // Of those that were first heard of at one time, as where an answer moved to a later turn, the one that was over first began here.
+        own.sort_by_key(|(turn, at)| (*at, Reverse(turns.last.get(turn).copied()), *turn));
         let began = own.last().map(|(turn, _)| *turn);
         let before = owned.iter().rev().find_map(|(_, turn)| *turn);
         let merged = began.is_none()
