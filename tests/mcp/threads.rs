@@ -1,5 +1,7 @@
 //! The list of threads: states, pages, searches, what is hidden, and machines that are away.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use t3code_mcp::fleet::{Limits, Patterns};
@@ -224,7 +226,16 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
         .await;
     assert_eq!(ids(&found), [deep], "{found}");
     assert_eq!(found["searched"], json!([{"machine": "mac", "by": "gateway"}]));
-    let found = endpoint.answer("t3_threads", json!({"query": "OTHER"})).await;
+    // The shell shows a new thread a moment after its dispatch was answered.
+    let shown = async {
+        loop {
+            let found = endpoint.answer("t3_threads", json!({"query": "OTHER"})).await;
+            if !ids(&found).is_empty() {
+                break found;
+            }
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(30), shown).await.unwrap();
     assert_eq!(json!(ids(&found)), json!([titled]), "{found}");
     assert_eq!(found["threads"][0]["found"]["source"], "title");
 }
