@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::routing::post;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::client::Client;
 use crate::durations::Durations;
 use crate::gateway::{Gateway, TOKEN};
 use crate::measure::dispatch;
-use crate::tap::Tap;
+use crate::tap::{Tap, Way};
 
 const AT_ONCE: usize = 1_000;
 /// How many connections start the threads.
@@ -93,10 +94,8 @@ pub(crate) async fn one_by_one(ends: usize) -> anyhow::Result<()> {
         let thread = dispatch(&mut client, "sleep 0.5").await?;
         tap.watch(&thread);
         let came = tokio::time::timeout(LIMIT, receiver.end_of(&thread)).await?;
-        let seen = tap.seen(&thread);
-        let (Some(shell), Some(read), Some(answered)) = (seen.shell, seen.read, seen.answered) else {
-            anyhow::bail!("the tap missed a step of {thread}");
-        };
+        let way = tap.seen(&thread).way(came);
+        let Way { shell, read, answered } = way.with_context(|| format!("the tap missed a step of {thread}"))?;
         whole.add(came.saturating_duration_since(shell));
         own.add((read - shell) + came.saturating_duration_since(answered));
     }

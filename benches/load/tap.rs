@@ -14,15 +14,35 @@ use tokio::net::{TcpListener, TcpStream};
 
 const READ_PATH: &str = "GET /api/orchestration/threads/";
 
-/// What passed for one thread, newest wins.
-#[derive(Clone, Copy, Default)]
+/// What passed for one thread, in its order.
+#[derive(Clone, Default)]
 pub(crate) struct Seen {
-    /// A frame of the shell stream that shows the thread as completed.
-    pub(crate) shell: Option<Instant>,
-    /// The request that reads the thread, after that frame.
-    pub(crate) read: Option<Instant>,
-    /// The last bytes of its answer.
-    pub(crate) answered: Option<Instant>,
+    /// When a frame of the shell stream that shows the thread as completed was about to be handed on.
+    frames: Vec<Instant>,
+    /// When a request that reads the thread passed, and the last bytes of its answer.
+    reads: Vec<(Instant, Option<Instant>)>,
+}
+
+/// The way from the end of a run to those who are told of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    /// The frame that showed it.
+    pub(crate) shell: Instant,
+    /// The read that it caused.
+    pub(crate) read: Instant,
+    /// The last bytes of that read's answer.
+    pub(crate) answered: Instant,
+}
+
+impl Seen {
+    /// The way of what was told at `told`: by the last read that was answered before, and the last frame before that read.
+    pub(crate) fn way(&self, told: Instant) -> Option<Way> {
+        let answered =
+            |&(read, answered): &(Instant, Option<Instant>)| Some((read, answered.filter(|at| *at <= told)?));
+        let (read, answered) = self.reads.iter().rev().find_map(answered)?;
+        let shell = self.frames.iter().rev().copied().find(|frame| *frame <= read)?;
+        Some(Way { shell, read, answered })
+    }
 }
 
 /// The thread that a connection is reading, since an answer names it late.
@@ -92,7 +112,7 @@ impl Tap {
                 let thread = rest.split([' ', '/', '?']).next().unwrap_or_default().to_owned();
                 self.locked(|all| {
                     if let Some(seen) = all.get_mut(&thread) {
-                        seen.read = seen.shell.map(|_| passed);
+                        seen.reads.push((passed, None));
                     }
                 });
                 *reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
@@ -108,27 +128,32 @@ impl Tap {
             if count == 0 {
                 return to.shutdown().await;
             }
-            to.write_all(&buffer[..count]).await?;
-            let passed = Instant::now();
             let read = reading.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let text = String::from_utf8_lossy(&buffer[..count]);
-            self.locked(|all| note(all, read, &text, passed));
+            // Before it is handed on: the gateway's read may come back faster than this task goes on.
+            if read.is_none() && text.contains("\"status\":\"completed\"") {
+                let passed = Instant::now();
+                self.locked(|all| note_frame(all, &text, passed));
+            }
+            to.write_all(&buffer[..count]).await?;
+            if let Some(thread) = read {
+                let passed = Instant::now();
+                self.locked(|all| note_answer(all, &thread, passed));
+            }
         }
     }
 }
 
-/// Notes what came from the machine: the answer of a read, or a frame of the shell stream.
-fn note(all: &mut HashMap<String, Seen>, read: Option<String>, text: &str, passed: Instant) {
-    if let Some(thread) = read {
-        if let Some(seen) = all.get_mut(&thread) {
-            seen.answered = seen.read.map(|_| passed);
-        }
-    } else if text.contains("\"status\":\"completed\"") {
-        for (_, seen) in all.iter_mut().filter(|(thread, _)| text.contains(thread.as_str())) {
-            *seen = Seen {
-                shell: Some(passed),
-                ..Seen::default()
-            };
-        }
+/// A frame of the shell stream that shows threads as completed.
+fn note_frame(all: &mut HashMap<String, Seen>, text: &str, passed: Instant) {
+    for (_, seen) in all.iter_mut().filter(|(thread, _)| text.contains(thread.as_str())) {
+        seen.frames.push(passed);
+    }
+}
+
+/// Bytes of the answer to the thread's last read.
+fn note_answer(all: &mut HashMap<String, Seen>, thread: &str, passed: Instant) {
+    if let Some((_, answered)) = all.get_mut(thread).and_then(|seen| seen.reads.last_mut()) {
+        *answered = Some(passed);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use serde_json::json;
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tokio::task::JoinSet;
@@ -11,7 +12,7 @@ use crate::durations::Durations;
 use crate::gateway::TOKEN;
 use crate::measure::dispatch;
 use crate::start;
-use crate::tap::Tap;
+use crate::tap::{Tap, Way};
 
 const OPEN_WAITS: usize = 1_000;
 /// How many connections start the threads.
@@ -49,10 +50,8 @@ pub(crate) async fn many_waits(ends: usize) -> anyhow::Result<()> {
             .await?;
         let view = answer.content()?;
         anyhow::ensure!(view["state"] == "completed", "the run did not complete: {view}");
-        let seen = tap.seen(&thread);
-        let (Some(shell), Some(read), Some(answered)) = (seen.shell, seen.read, seen.answered) else {
-            anyhow::bail!("the tap missed a step of {thread}");
-        };
+        let way = tap.seen(&thread).way(answer.first_byte);
+        let Way { shell, read, answered } = way.with_context(|| format!("the tap missed a step of {thread}"))?;
         whole.add(answer.first_byte.saturating_duration_since(shell));
         own.add((read - shell) + answer.first_byte.saturating_duration_since(answered));
     }

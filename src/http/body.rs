@@ -57,6 +57,9 @@ where
     if says_json && let Some(refusal) = malformed(&body) {
         return refusal;
     }
+    // Nothing begins for a client that has hung up already: while this gives way, hyper looks at what the system has told meanwhile, and
+    // drops the call. Else a request that lay unread would come after the one that its client sent in its place.
+    tokio::task::yield_now().await;
     parts.extensions.insert(WholeBody(body.clone()));
     let response = next(Request::from_parts(parts, Body::from(body))).await;
     if says_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {

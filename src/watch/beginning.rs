@@ -1,10 +1,12 @@
 //! A thread that was there before anybody followed it: until it was read whole, nobody knows where its history ends.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::entry::Entry;
+use super::place::Place;
 use crate::lifecycle::{Baseline, Dispatched, Limits, ReadFacts, ReadNeed, RowFacts, Tracker, Watch};
 use crate::protocol::{EnvironmentId, MessageId, ThreadId};
 
@@ -129,7 +131,7 @@ impl Beginning {
             tracker.handle_row(row, now);
         }
         let mut entry = Entry {
-            environment: self.environment.clone(),
+            place: Arc::new(Place::on(self.environment.clone())),
             protocol: self.protocol,
             orphans: self.orphans(),
             ..Entry::new(tracker)

@@ -1,13 +1,15 @@
 //! One tracked thread with what the ledger keeps besides: where it lives, and how people call it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::place::Place;
 use crate::gateway::{EventScene, event_body};
 use crate::lifecycle::{Told, Tracker};
 use crate::machine::{RuntimeMode, Thread};
-use crate::protocol::{EnvironmentId, MessageId, ProjectId, RunId};
+use crate::protocol::{MessageId, RunId};
 use crate::store::{NewEvent, Tracked};
 
 /// How long a message whose sender is gone may be on its way: the kernel of a dead process goes on sending what it had taken for some 100 s,
@@ -18,9 +20,7 @@ const NEVER_SENT_AFTER: SignedDuration = SignedDuration::from_mins(5);
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tracker: Tracker,
-    pub(super) environment: Option<EnvironmentId>,
-    pub(super) project: Option<ProjectId>,
-    pub(super) project_title: Option<String>,
+    pub(super) place: Arc<Place>,
     pub(super) title: Option<String>,
     pub(super) protocol: u32,
     /// When its tracker wants to be told the time, as it stands in the roster's order.
@@ -42,9 +42,7 @@ impl Entry {
     pub(super) fn new(tracker: Tracker) -> Self {
         Self {
             tracker,
-            environment: None,
-            project: None,
-            project_title: None,
+            place: Arc::default(),
             title: None,
             protocol: 0,
             due: None,
@@ -87,9 +85,9 @@ impl Entry {
     pub(super) fn tracked(&self, machine: &str) -> Tracked {
         Tracked {
             machine: machine.to_owned(),
-            environment: self.environment.clone(),
-            project_id: self.project.clone(),
-            project_title: self.project_title.clone(),
+            environment: self.place.environment.clone(),
+            project_id: self.place.project.clone(),
+            project_title: self.place.project_title.clone(),
             title: self.title.clone(),
             protocol: self.protocol,
             thread: self.tracker.thread().clone(),
@@ -98,12 +96,12 @@ impl Entry {
 
     /// What was told, as the ledger keeps it; `thread` is the read that it was concluded from.
     pub(super) fn event(&self, told: &Told, thread: Option<&Thread>, around: Surroundings<'_>) -> NewEvent {
-        let id = super::ids::event_id(self.environment.as_ref(), &self.tracker.thread().thread, told);
+        let id = super::ids::event_id(self.place.environment.as_ref(), &self.tracker.thread().thread, told);
         let scene = EventScene {
             id: &id,
             machine: around.machine,
             thread_id: &self.tracker.thread().thread.0,
-            project: self.project_title.as_deref(),
+            project: self.place.project_title.as_deref(),
             title: self.title.as_deref(),
             ceiling: around.ceiling,
             now: around.now,
@@ -117,7 +115,7 @@ impl Entry {
             occurred_at: told.at,
             machine: around.machine.to_owned(),
             thread: self.tracker.thread().thread.clone(),
-            project_id: self.project.clone(),
+            project_id: self.place.project.clone(),
             client: told.watch.client.clone(),
             kind: told.kind.as_str().to_owned(),
             body,

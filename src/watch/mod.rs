@@ -12,6 +12,7 @@ mod facts;
 mod ids;
 mod import;
 mod keeper;
+mod place;
 mod roster;
 
 pub use roster::{Outcome, Roster};

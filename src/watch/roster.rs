@@ -15,6 +15,7 @@ use super::WatchSettings;
 use super::beginning::Beginning;
 use super::entry::{Entry, Surroundings};
 use super::facts::{messages, read_facts, row_facts};
+use super::place::{Place, Places};
 use crate::gateway::tracking::WatchedThread;
 use crate::lifecycle::{Outage, ReadNeed, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
@@ -46,6 +47,7 @@ pub struct Roster {
     outage: Outage,
     /// Boxed: a table keeps room for more than it holds.
     threads: HashMap<ThreadId, Box<Entry>>,
+    places: Places,
     beginning: HashMap<ThreadId, Beginning>,
     /// What is to be read, each thread once.
     reads: VecDeque<(ThreadId, ReadNeed)>,
@@ -68,6 +70,7 @@ impl Roster {
             online_since: None,
             outage: Outage::new(settings.unreachable_after, now),
             threads: HashMap::new(),
+            places: Places::default(),
             beginning: HashMap::new(),
             reads: VecDeque::new(),
             era: 0,
@@ -115,7 +118,7 @@ impl Roster {
             (thread.every || !open.is_empty()).then(|| WatchedThread {
                 machine: self.machine.clone(),
                 thread: id.clone(),
-                project: entry.project.clone(),
+                project: entry.place.project.clone(),
                 title: entry.title.clone(),
                 every: thread.every,
                 open: open.len(),
@@ -134,9 +137,11 @@ impl Roster {
         let unsettled = tracked.thread.dispatched.iter().filter(|sent| !sent.settled);
         let entry = Entry {
             orphans: unsettled.map(|sent| (sent.message.clone(), None)).collect(),
-            environment: tracked.environment,
-            project: tracked.project_id,
-            project_title: tracked.project_title,
+            place: self.places.shared(Place {
+                environment: tracked.environment,
+                project: tracked.project_id,
+                project_title: tracked.project_title,
+            }),
             title: tracked.title,
             protocol: tracked.protocol,
             ..Entry::new(Tracker::at(tracked.thread, self.settings.limits, now))
@@ -157,13 +162,16 @@ impl Roster {
         }
         for id in self.ids() {
             if let Some(entry) = self.threads.get_mut(&id)
-                && let (Some(old), Some(new)) = (&entry.environment, environment)
+                && let (Some(old), Some(new)) = (&entry.place.environment, environment)
                 && old != new
             {
                 entry.tracker.handle_replaced(now);
                 self.look_after(&id, None, now);
                 if let Some(entry) = self.threads.get_mut(&id) {
-                    entry.environment = Some(new.clone());
+                    entry.place = self.places.shared(Place {
+                        environment: Some(new.clone()),
+                        ..Place::clone(&entry.place)
+                    });
                     self.changed.insert(id.clone());
                 }
             }
@@ -193,7 +201,13 @@ impl Roster {
         if let Some(entry) = self.threads.get_mut(id) {
             match row {
                 Some(row) => {
-                    note_head(entry, &mut self.changed, id, (&row.title, &row.project, project));
+                    note_head(
+                        entry,
+                        &mut self.places,
+                        &mut self.changed,
+                        id,
+                        (&row.title, &row.project, project),
+                    );
                     entry.tracker.handle_row(&row_facts(row), now);
                 }
                 None => entry.tracker.handle_row_missing(),
@@ -233,7 +247,13 @@ impl Roster {
             match outcome {
                 Outcome::Read(thread) => {
                     let head = &thread.head;
-                    note_head(entry, &mut self.changed, id, (&head.title, &head.project, project));
+                    note_head(
+                        entry,
+                        &mut self.places,
+                        &mut self.changed,
+                        id,
+                        (&head.title, &head.project, project),
+                    );
                     let messages = messages(thread);
                     entry.tracker.handle_read(&read_facts(thread, &messages), now);
                 }
@@ -410,7 +430,13 @@ impl Roster {
                     Ok(mut entry) => {
                         self.stop_beginning(id);
                         let head = &thread.head;
-                        note_head(&mut entry, &mut self.changed, id, (&head.title, &head.project, project));
+                        note_head(
+                            &mut entry,
+                            &mut self.places,
+                            &mut self.changed,
+                            id,
+                            (&head.title, &head.project, project),
+                        );
                         self.threads.insert(id.clone(), Box::new(entry));
                         self.changed.insert(id.clone());
                     }
@@ -426,17 +452,25 @@ impl Roster {
 /// Keeps what people call the thread, for events of what cannot be read any more.
 fn note_head(
     entry: &mut Entry,
+    places: &mut Places,
     changed: &mut HashSet<ThreadId>,
     id: &ThreadId,
     (title, project, project_title): (&str, &crate::protocol::ProjectId, Option<&str>),
 ) {
-    let same = entry.title.as_deref() == Some(title)
-        && entry.project.as_ref() == Some(project)
-        && entry.project_title.as_deref() == project_title;
-    if !same {
+    let place = &entry.place;
+    let moved = place.project.as_ref() != Some(project) || place.project_title.as_deref() != project_title;
+    if moved {
+        entry.place = places.shared(Place {
+            environment: place.environment.clone(),
+            project: Some(project.clone()),
+            project_title: project_title.map(str::to_owned),
+        });
+    }
+    let renamed = entry.title.as_deref() != Some(title);
+    if renamed {
         entry.title = Some(title.to_owned());
-        entry.project = Some(project.clone());
-        entry.project_title = project_title.map(str::to_owned);
+    }
+    if moved || renamed {
         changed.insert(id.clone());
     }
 }

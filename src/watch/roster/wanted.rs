@@ -8,6 +8,7 @@ use crate::lifecycle::{Dispatched, Tracker, Watch};
 use crate::protocol::{MessageId, ThreadId};
 use crate::store::{NewReceipt, ReceiptKind, TakenOver};
 use crate::watch::entry::Entry;
+use crate::watch::place::Place;
 
 impl Roster {
     /// A message is about to be sent, or was sent by a process that is no more (`orphaned`).
@@ -26,7 +27,7 @@ impl Roster {
         } else if receipt.kind == ReceiptKind::Launch && !self.beginning.contains_key(id) {
             let tracker = Tracker::new_thread(id.clone(), vec![dispatched], self.settings.limits, now);
             let mut entry = Entry {
-                environment,
+                place: self.places.shared(Place::on(environment)),
                 protocol: receipt.protocol,
                 ..Entry::new(tracker)
             };
