@@ -100,6 +100,14 @@ impl Delivery {
         });
     }
 
+    /// What was taken to be answered was not: the caller left it unread.
+    pub fn missed(&self) {
+        self.change(|state| match state {
+            Some(Delivered::Answered) => Some(Delivered::Lost(Instant::now())),
+            other @ (None | Some(Delivered::Away(_) | Delivered::Lost(_))) => other,
+        });
+    }
+
     /// What is known; none while the call runs or its answer is being written.
     pub fn state(&self) -> Option<Delivered> {
         *self.0.state.borrow()

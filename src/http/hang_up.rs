@@ -76,8 +76,10 @@ impl Heard {
             Some(line) if self.in_one_breath && reader.is_to_be_sure() => {
                 let watching = line.watch();
                 tokio::spawn(async move {
-                    if watching.was_read().await {
-                        reader.finished();
+                    let Some(later) = watching.was_read().await else { return };
+                    reader.finished();
+                    if later.was_reset().await {
+                        reader.missed();
                     }
                 });
             }

@@ -18,9 +18,12 @@ use tokio::time::timeout;
 
 use super::wire::Wire;
 
-/// How long after an answer a reset shows that it was not read: the way there and back, on slow networks too. A client that resets its
-/// connection later counts as one that has read, and so does one whose reset the network swallows.
+/// How long an equal call has to wait for a reset that shows that an answer was not read: the way there and back, on slow networks too. A
+/// client whose reset the network swallows counts as one that has read.
 const SHOWS_WITHIN: Duration = Duration::from_millis(250);
+
+/// How long after an answer a reset still shows that it was not read.
+const LOOKED_ON_FOR: Duration = Duration::from_mins(2);
 
 /// How long a client that tells whether it read an answer may take to do so.
 const TOLD_WITHIN: Duration = Duration::from_secs(30);
@@ -121,14 +124,18 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// Whether it was, as far as can be known.
-    pub(super) async fn was_read(mut self) -> bool {
+    /// Whether it was, as far as can be known soon; and then who can wait for a sign that it was not after all.
+    pub(super) async fn was_read(mut self) -> Option<Later> {
         let before = self.requests;
         let sign = self.seen.wait_for(|seen| seen.requests > before || seen.reset);
-        if let Ok(Ok(seen)) = timeout(SHOWS_WITHIN, sign).await {
-            return seen.requests > before;
-        }
-        self.line.left().as_ref().is_none_or(|stream| !stream.has_failed())
+        let read = match timeout(SHOWS_WITHIN, sign).await {
+            Ok(Ok(seen)) => seen.requests > before,
+            Ok(Err(_)) | Err(_) => self.line.left().as_ref().is_none_or(|stream| !stream.has_failed()),
+        };
+        read.then(|| Later {
+            seen: self.seen.clone(),
+            requests: before,
+        })
     }
 
     /// The same of a client that said beforehand that it will tell: by another request, or by closing the connection without one.
@@ -138,6 +145,25 @@ impl Watching {
             .seen
             .wait_for(|seen| seen.requests > before || seen.reset || seen.closed);
         matches!(timeout(TOLD_WITHIN, sign).await, Ok(Ok(seen)) if seen.requests > before)
+    }
+}
+
+/// Somebody who looks on after an answer was taken to be read.
+#[derive(Debug)]
+pub(super) struct Later {
+    seen: watch::Receiver<Seen>,
+    requests: u64,
+}
+
+impl Later {
+    /// Whether the client resets the connection before it asks for anything else on it: a client that hung for a while and was given up by
+    /// its user closes its socket over the answer.
+    pub(super) async fn was_reset(mut self) -> bool {
+        let before = self.requests;
+        let sign = self
+            .seen
+            .wait_for(|seen| seen.requests > before || seen.reset || seen.closed);
+        matches!(timeout(LOOKED_ON_FOR, sign).await, Ok(Ok(seen)) if seen.reset && seen.requests == before)
     }
 }
 

@@ -154,6 +154,11 @@ impl Reader {
         self.finished = true;
         self.fate.inner.write();
     }
+
+    /// The client left without having read it after all.
+    pub fn missed(&self) {
+        self.fate.inner.delivery.missed();
+    }
 }
 
 impl Drop for Reader {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::support::{
-    ALICE, Running, delivered, first_bytes, result, seen, settings, simulator, start, start_over, until,
+    ALICE, Running, delivered, first_bytes, online, result, seen, settings, simulator, start, start_over, until,
 };
 
 #[tokio::test]
@@ -105,6 +105,7 @@ async fn hang_up_and_call_again(
     endpoint: &Running,
     call: impl Fn(&Value) -> reqwest::RequestBuilder,
 ) {
+    online(endpoint).await;
     for n in 0..60_u32 {
         let (open, gap) = (n % 10, n % 6);
         let arguments = json!({"project": "t3-smoke", "prompt": format!("say try {n}")});
@@ -122,6 +123,30 @@ async fn hang_up_and_call_again(
         let count = simulator.thread_count();
         assert_eq!(count, n as usize + 1, "open {open} ms, gap {gap} ms: {again}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_left_unread_is_lost_however_late_its_client_leaves() {
+    let simulator = simulator().await;
+    let endpoint = start_over(&simulator, settings()).await;
+    online(&endpoint).await;
+    let call = || endpoint.modern_call("t3_dispatch", &json!({"project": "t3-smoke", "prompt": "say once"}));
+    let mut hung = connect(&endpoint).await;
+    hung.write_all(&bytes_of(call())).await.unwrap();
+    hung.readable().await.unwrap();
+    // It looks answered, so that an equal call is work of its own; to know so much, that call waits.
+    let second = result(call()).await;
+    assert_eq!(second["structuredContent"]["existing"], Value::Null, "{second}");
+    assert_eq!(simulator.thread_count(), 2);
+
+    drop(hung);
+    let third = result(call()).await;
+    assert_eq!(third["structuredContent"]["existing"], true, "{third}");
+    assert_ne!(
+        third["structuredContent"]["thread_id"],
+        second["structuredContent"]["thread_id"]
+    );
+    assert_eq!(simulator.thread_count(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -491,6 +491,23 @@ pub async fn first_bytes(response: Response) -> (String, impl Sized) {
 }
 
 /// Waits for a condition; fails loudly when it never comes.
+/// Waits until every machine of the endpoint answers, however busy this computer is.
+pub async fn online(endpoint: &Running) {
+    let look = async {
+        loop {
+            let answer = endpoint.answer("t3_machines", serde_json::json!({})).await;
+            let machines = answer["machines"].as_array().unwrap();
+            if machines.iter().all(|machine| machine["online"] == true) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), look)
+        .await
+        .expect("the machines answer");
+}
+
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(Duration::from_secs(20), async {
         while !condition() {
