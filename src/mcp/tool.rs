@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::gateway::{Caller, Delivery, Gateway, ToolError};
 use crate::mcp::fate::Fate;
 use crate::mcp::progress::Progress;
+use crate::mcp::tally::Tally;
 use crate::mcp::{caller, errors, schema, text};
 
 /// What a call of the tool does to the world.
@@ -88,6 +89,8 @@ pub(super) struct Route {
     pub(super) tool: rmcp::model::Tool,
     pub(super) effect: Effect,
     pub(super) again: Again,
+    /// How its calls came out.
+    pub(super) tally: Arc<Tally>,
     /// Runs it.
     pub(super) run: for<'a> fn(&'a Arc<Gateway>, &'a Request<'a>) -> BoxFuture<'a, CallToolResult>,
 }
@@ -127,6 +130,7 @@ impl Route {
             tool,
             effect: T::EFFECT,
             again: T::AGAIN,
+            tally: Arc::default(),
             run: |gateway, request| run::<T>(gateway, request).boxed(),
         }
     }
