@@ -445,6 +445,13 @@ pub(super) fn check(args: &DispatchArgs) -> Result<(), ToolError> {
     if args.prompt.trim().is_empty() {
         return invalid("prompt is empty: T3 would start a run that fails.");
     }
+    if args
+        .title
+        .as_deref()
+        .is_some_and(|title| text::trimmed(title).is_empty())
+    {
+        return invalid("title is empty: leave it out, and it is made of the prompt.");
+    }
     if args.request_id.as_deref().is_some_and(str::is_empty) {
         return invalid("request_id is empty: leave it out, or pass a string of your own.");
     }

@@ -9,6 +9,7 @@ mod errors;
 mod fate;
 mod forward;
 mod instructions;
+mod lengths;
 mod log;
 mod one_id;
 mod owner;
