@@ -118,6 +118,31 @@ fn a_simulated_machine_tells_a_program_where_it_listens() {
 }
 
 #[test]
+fn where_nothing_can_be_kept_each_command_says_what_to_do() {
+    let (_simulate, place) = simulated("the-right-token");
+    let file = place.path("file");
+    std::fs::write(&file, "").unwrap();
+    let below = file.join("state");
+    for command in ["serve", "token", "doctor", "dispatch", "events"] {
+        let mut arguments = vec![command, "--state-dir", below.to_str().unwrap()];
+        arguments.extend(match command {
+            "dispatch" => &["--project", "t3-smoke", "say it"][..],
+            "events" => &["list"],
+            _ => &[],
+        });
+        let ran = run(&place, &arguments);
+        assert_eq!(ran.code, Some(1), "{command}: {ran:?}");
+        let told = if command == "doctor" { &ran.out } else { &ran.err };
+        assert!(
+            told.contains("/file/state") && told.contains("--state-dir"),
+            "{command}: {ran:?}"
+        );
+    }
+    let nobody = Place::new().run(&["doctor"]);
+    assert!(nobody.out.contains("t3code-mcp pair mac '<link>'"), "{}", nobody.out);
+}
+
+#[test]
 fn doctor_finds_a_machine_well() {
     let (_simulate, place) = simulated("the-right-token");
     let doctor = run(&place, &["doctor"]);
