@@ -118,6 +118,19 @@ fn a_simulated_machine_tells_a_program_where_it_listens() {
 }
 
 #[test]
+fn a_simulated_machine_is_paired_by_one_link_after_the_other() {
+    let place = Place::new();
+    let mut simulate = place.start(&["simulate", "--port", "0"]);
+    let link = |line: &str| line.split('\'').nth(1).unwrap().to_owned();
+    let first = link(&simulate.until("pair it:"));
+    let paired = place.run(&["pair", "first", &first]);
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+    let second = link(&simulate.until("that link was used; the next one:"));
+    let paired = place.run(&["pair", "second", &second]);
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+}
+
+#[test]
 fn where_nothing_can_be_kept_each_command_says_what_to_do() {
     let (_simulate, place) = simulated("the-right-token");
     let file = place.path("file");
