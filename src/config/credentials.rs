@@ -349,7 +349,18 @@ mod tests {
         let between = credentials.stamp().unwrap();
         credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
         assert_ne!(credentials.stamp().unwrap(), between, "the same again is another file");
-        drop(credentials.prepare("mac").unwrap());
+        let draft = credentials.prepare("mac").unwrap();
+        let room = draft.file.metadata().unwrap().len();
+        assert_eq!(
+            room,
+            u64::try_from(ROOM).unwrap(),
+            "a full disk shows before a code is spent"
+        );
+        drop(draft);
+        assert!(
+            std::fs::read_to_string(&path).unwrap().ends_with("}\n"),
+            "the room is given back"
+        );
         assert_eq!(
             std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
             1,

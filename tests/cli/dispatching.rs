@@ -262,6 +262,7 @@ fn on_a_terminal_it_asks_what_the_thread_asks() {
     terminal.until(|shown| shown.contains("Which extras?") && shown.ends_with("> "));
     terminal.keys("1,2\n");
     terminal.until_shown("answered ");
+    terminal.until_shown(&format!("next: t3code-mcp wait {thread}"));
     assert_eq!(terminal.end(), Some(0), "{}", terminal.shown());
     let ran = run(&place, &["wait", &thread]);
     assert!(

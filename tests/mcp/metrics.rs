@@ -165,7 +165,7 @@ async fn an_open_wait_counts_and_a_machine_that_went_away_says_why() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         scraped = scrape(&endpoint).await;
     }
-    assert_eq!(scraped["t3code_mcp_machine_up{machine=\"mac\"}"], 0.0);
+    assert!(scraped["t3code_mcp_machine_up{machine=\"mac\"}"] < 0.5);
     assert!(!scraped.contains_key("t3code_mcp_machine_silent_seconds{machine=\"mac\"}"));
     // Without a ledger nothing is said of one.
     assert!(!scraped.keys().any(|name| name.starts_with("t3code_mcp_events_total")));

@@ -229,6 +229,7 @@ fn where_it_is_narrow_what_tells_threads_apart_has_the_room() {
         terminal.backend().to_string()
     };
     assert!(lines(100).contains("machine") && lines(100).contains("r refresh"));
+    assert!(lines(80).contains("asks") && !lines(80).contains("project"));
     let narrow = lines(50);
     assert!(narrow.contains("title") && !narrow.contains("machine"), "{narrow}");
     assert!(narrow.contains("q quit"), "{narrow}");
