@@ -27,6 +27,8 @@ mod kept_sessions;
 mod limits;
 #[path = "mcp/long.rs"]
 mod long;
+#[path = "mcp/metrics.rs"]
+mod metrics;
 #[path = "mcp/projects.rs"]
 mod projects;
 #[path = "mcp/retries.rs"]

@@ -201,7 +201,7 @@ fn told(answer: &AnswerAnswer) -> String {
         None => String::new(),
     };
     format!(
-        "answered {}; the thread on {} is {}{run}",
+        "answered {}; the thread on {} is {}{run}\n\nnext: t3code-mcp wait {}",
         answer
             .answered
             .iter()
@@ -209,7 +209,8 @@ fn told(answer: &AnswerAnswer) -> String {
             .collect::<Vec<_>>()
             .join(", "),
         view::fact(&answer.machine),
-        view::fact(&answer.state)
+        view::fact(&answer.state),
+        view::fact(&answer.thread_id)
     )
 }
 

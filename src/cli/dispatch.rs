@@ -162,7 +162,12 @@ fn told(answer: &DispatchAnswer, with_next: bool) -> String {
     if let Some(run) = &answer.run_id {
         view::entry(&mut out, "run", run);
     }
-    view::entry(&mut out, "state", &answer.state);
+    if answer.queued == Some(true) {
+        let state = format!("queued; its thread is {}", view::fact(&answer.state));
+        view::row(&mut out, "state", &state);
+    } else {
+        view::entry(&mut out, "state", &answer.state);
+    }
     let place = [&answer.machine, &answer.project]
         .map(|name| view::fact(name))
         .join(", ");
@@ -208,11 +213,17 @@ mod tests {
             state: "running".to_owned(),
             watch: true,
             existing: Some(true),
+            queued: None,
             matched: None,
             previous_origin: None,
             notes: vec!["effort is no option of this model: left out.".to_owned()],
         };
         view::snapshot("dispatched", &told(&answer, true));
+        let queued = DispatchAnswer {
+            queued: Some(true),
+            ..answer
+        };
+        assert!(told(&queued, true).contains("state     queued; its thread is running"));
     }
 
     #[test]

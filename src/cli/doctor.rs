@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::flags::SettingFlags;
 use super::{Failure, logging, output, runtime};
 use crate::config::state::StateDir;
-use crate::config::{Auth, Config, Note, WorkingDirectory};
+use crate::config::{Config, Note, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::protocol::Untrusted;
 
@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         Ok(config) => {
             logging::start_if_asked(&args.settings, &config.log)?;
             checks.extend(configuration(&config));
-            checks.extend(state(&config));
+            checks.push(state(&config));
             checks.extend(runtime::run_alone(machines(&config))??);
         }
         Err(failure) => checks.push(Check::bad(
@@ -132,7 +132,7 @@ fn configuration(config: &Config) -> Vec<Check> {
         checks.push(Check::bad(
             SUBJECT,
             "no machine is configured",
-            "Write one into t3code.toml: see t3code.example.toml.",
+            "Pair one: on the T3 host t3 pair, then here t3code-mcp pair mac '<link>'. Or write one into t3code.toml: see t3code.example.toml.",
         ));
     }
     checks
@@ -144,24 +144,34 @@ fn sentence(why: &str) -> String {
     first.chain(letters).chain(['.']).collect()
 }
 
-fn state(config: &Config) -> Option<Check> {
+fn state(config: &Config) -> Check {
     const SUBJECT: &str = "state";
-    let needs_bearer = config.server.auth == Auth::Bearer && config.server.default_bearer && config.bearer.is_none();
-    if !needs_bearer {
-        return None;
-    }
     let path: &Path = &config.state_dir;
-    if !path.exists() {
-        // Looking must not make anything.
-        return Some(Check::good(
+    let opened = match StateDir::existing(path) {
+        Ok(None) => return above(path),
+        Ok(Some(state)) => state.check_writable().map(|()| state),
+        Err(error) => Err(error),
+    };
+    match opened {
+        Ok(state) => Check::good(
             SUBJECT,
-            format!("{} will be made at the first start", path.display()),
-        ));
-    }
-    Some(match StateDir::open(path) {
-        Ok(state) => Check::good(SUBJECT, format!("{} is closed to others", state.path().display())),
+            format!("{} is closed to others, and can be written", state.path().display()),
+        ),
         Err(error) => Check::bad(SUBJECT, error.to_string(), "Mend it, and run doctor again."),
-    })
+    }
+}
+
+/// Where the directory is not there yet: looking makes nothing, so only what it would be made in can be told.
+fn above(path: &Path) -> Check {
+    const SUBJECT: &str = "state";
+    match path.ancestors().skip(1).find(|above| above.exists()) {
+        Some(above) if !above.is_dir() => Check::bad(
+            SUBJECT,
+            format!("{} cannot be made, since {} is a file", path.display(), above.display()),
+            "Name another directory with --state-dir.",
+        ),
+        Some(_) | None => Check::good(SUBJECT, format!("{} will be made at the first start", path.display())),
+    }
 }
 
 async fn machines(config: &Config) -> Result<Vec<Check>, Failure> {

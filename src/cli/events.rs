@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::flags::SettingFlags;
+use super::flags::GlobalFlags;
 use super::role::{self, Found, Rank};
 use super::{Failure, logging, output, runtime};
 use crate::config::state::StateDir;
@@ -35,7 +35,7 @@ const LISTED: u32 = 20;
 )]
 pub(super) struct Args {
     #[command(flatten)]
-    settings: SettingFlags<false>,
+    settings: GlobalFlags,
     #[command(subcommand)]
     action: Action,
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use serde::Deserialize;
 
+use super::words;
 use crate::config::ConfigErrors;
 use crate::protocol::Untrusted;
 
@@ -72,7 +73,8 @@ impl Failure {
             Self::Said(sentence) => Some(format!("error: {}", Untrusted(sentence).lines())),
             Self::Asked(text) => Some(format!("error: {text}")),
             Self::Refused { code, message, hint } => {
-                let hint = hint.as_ref().map(|hint| format!("\n  → {}", Untrusted(hint)));
+                let hint = hint.as_deref().map(words::in_commands);
+                let hint = hint.map(|hint| format!("\n  → {}", Untrusted(&hint)));
                 Some(format!(
                     "error: {}: {}{}",
                     Untrusted(code),
@@ -103,6 +105,11 @@ mod tests {
         assert_eq!(
             Failure::refused(&text.to_string()).told().unwrap_or_default(),
             "error: thread_busy: The thread \\u{1b}[2Jx\\nerror: forged works.\n  → Wait\\u{202e}."
+        );
+        let text = serde_json::json!({"code": "thread_busy", "message": "It works.", "hint": "Wait with t3_wait, or pass when_busy: queue."});
+        assert_eq!(
+            Failure::refused(&text.to_string()).told().unwrap_or_default(),
+            "error: thread_busy: It works.\n  → Wait with `t3code-mcp wait`, or pass `--when-busy queue`."
         );
         assert_eq!(Failure::refused("no JSON").told().unwrap_or_default(), "error: no JSON");
     }

@@ -83,6 +83,38 @@ impl<const ALL: bool> clap::Args for SettingFlags<ALL> {
     }
 }
 
+/// The same for a command that has commands of its own: they stand before those or behind them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GlobalFlags(SettingFlags<false>);
+
+impl std::ops::Deref for GlobalFlags {
+    type Target = SettingFlags<false>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl clap::FromArgMatches for GlobalFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        SettingFlags::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl clap::Args for GlobalFlags {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(SettingFlags::<false>::settings().map(|(flag, setting)| arg(flag, setting).global(true)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
 fn arg(flag: &'static str, setting: &'static Setting) -> Arg {
     let short = setting.doc.split_inclusive(". ").next().unwrap_or(setting.doc).trim();
     let arg = Arg::new(flag)

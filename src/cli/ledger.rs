@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Failure;
 use super::role::Rank;
 use crate::config::Config;
-use crate::config::state::StateDir;
+use crate::config::state::{StateDir, StateError};
 use crate::delivery::{self, Delivery, HookSettings};
 use crate::fleet::Fleet;
 use crate::gateway::Ledger;
@@ -50,7 +50,7 @@ pub(super) fn own(state: &StateDir) -> Result<Option<Ownership>, Failure> {
     let taken = Ownership::take(state.path());
     taken.map_err(|error| {
         let file = state.path().join(OWNER_FILE);
-        Failure::said(format_args!("{} cannot be locked ({error})", file.display()))
+        Failure::said(StateError::not_written(&file, &error))
     })
 }
 

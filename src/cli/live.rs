@@ -97,20 +97,22 @@ impl Line {
         } else {
             format!("{} ago it was ", spoken(old))
         };
-        let text = format!("waiting for {}; {when}{}", spoken(elapsed), self.news);
         if self.live {
+            let text = format!("waiting for {}; {when}{}", spoken(elapsed), self.news);
             self.drawn = true;
             return format!("{CLEAR}{}", cut(&text, width.saturating_sub(1)));
         }
         // State and what else does not change by the clock.
         let state = self.news.split(',').next().unwrap_or_default();
-        let is_news = match &self.told {
-            Some((told, at)) => told != state || elapsed.saturating_sub(*at) >= REPEAT_AFTER,
-            None => true,
+        let text = match &self.told {
+            Some((told, at)) if told == state => {
+                if elapsed.saturating_sub(*at) < REPEAT_AFTER {
+                    return String::new();
+                }
+                format!("still {} after {}", self.news, spoken(elapsed))
+            }
+            Some(_) | None => state.to_owned(),
         };
-        if !is_news {
-            return String::new();
-        }
         self.told = Some((state.to_owned(), elapsed));
         format!("{}\n", Untrusted(&text))
     }
@@ -156,21 +158,15 @@ mod tests {
     fn elsewhere_only_news_is_a_line() {
         let mut line = Line::new(false);
         line.hear("running, last activity 2 s ago (0 s)".to_owned(), after(0));
-        assert_eq!(
-            line.at(after(0), 80),
-            "waiting for 0 s; running, last activity 2 s ago\n"
-        );
+        assert_eq!(line.at(after(0), 80), "running\n");
         line.hear("running, last activity 17 s ago (15 s)".to_owned(), after(15));
         assert_eq!(line.at(after(15), 80), "");
         line.hear("finishing, last activity 1 s ago (30 s)".to_owned(), after(30));
-        assert_eq!(
-            line.at(after(30), 80),
-            "waiting for 30 s; finishing, last activity 1 s ago\n"
-        );
+        assert_eq!(line.at(after(30), 80), "finishing\n");
         line.hear("finishing, last activity 301 s ago (330 s)".to_owned(), after(330));
         assert_eq!(
             line.at(after(330), 80),
-            "waiting for 5 min 30 s; finishing, last activity 301 s ago\n"
+            "still finishing, last activity 301 s ago after 5 min 30 s\n"
         );
         assert_eq!(line.end(), "");
     }
@@ -182,7 +178,8 @@ mod tests {
             line.hear("\u{1b}[2J\u{202e}\nforged\r".to_owned(), after(0));
             let text = line.at(after(0), 80);
             let text = text.strip_prefix(CLEAR).unwrap_or(&text).trim_end_matches('\n');
-            assert_eq!(text, r"waiting for 0 s; \u{1b}[2J\u{202e}\nforged\r");
+            let text = text.strip_prefix("waiting for 0 s; ").unwrap_or(text);
+            assert_eq!(text, r"\u{1b}[2J\u{202e}\nforged\r");
         }
     }
 }

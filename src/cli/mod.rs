@@ -105,6 +105,12 @@ enum Command {
     Completions(completions::Args),
 }
 
+/// Whether there is a command of that name.
+#[cfg(test)]
+fn has_command(name: &str) -> bool {
+    Cli::command().find_subcommand(name).is_some()
+}
+
 /// Parses the arguments and runs one command.
 pub fn main() -> ExitCode {
     // `serve` can be left out, with its flags; its own help explains them.

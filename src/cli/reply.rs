@@ -24,10 +24,44 @@ pub(super) fn to_question(question: &QuestionView, typed: &str) -> Result<Option
             return Ok(Some(Value::from(labels)));
         }
     }
-    if question.free_text == Some(false) && !question.options.is_empty() {
-        return Err(format!("it takes only its options: 1 to {}", question.options.len()));
+    if question.options.is_empty() {
+        return Ok(Some(Value::from(typed)));
+    }
+    let most = question.options.len();
+    if question.free_text == Some(false) {
+        return Err(format!("it takes only its options: 1 to {most}"));
+    }
+    // A slip of the finger, most likely: an answer of one's own that is a number is asked for as such.
+    if let Some(number) = quoted_number(typed) {
+        return Ok(Some(Value::from(number)));
+    }
+    let parts = || typed.split(',').map(str::trim);
+    if parts().all(|part| is_number(part) && label(question, part).is_some()) {
+        return Err("it takes one of its options".to_owned());
+    }
+    if let Some(wrong) = parts()
+        .all(is_number)
+        .then(|| parts().find(|part| label(question, part).is_none()))
+    {
+        let wrong = wrong.unwrap_or(typed);
+        return Err(format!(
+            "{wrong} is none of its options, 1 to {most}; to answer with the number itself, type \"{typed}\" in quotes"
+        ));
     }
     Ok(Some(Value::from(typed)))
+}
+
+/// What is typed like the number of an option, be there one or not.
+fn is_number(typed: &str) -> bool {
+    let digits = typed.strip_prefix(['-', '+']).unwrap_or(typed);
+    let digits = digits.strip_suffix('.').unwrap_or(digits);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A number, or several, in quotes: no option is meant.
+fn quoted_number(typed: &str) -> Option<&str> {
+    let inner = typed.strip_prefix('"')?.strip_suffix('"')?.trim();
+    inner.split(',').map(str::trim).all(is_number).then_some(inner)
 }
 
 /// The decision about an approval.
@@ -85,7 +119,30 @@ mod tests {
         assert_eq!(to_question(&colors, "Blue"), Ok(Some(json!("Blue"))));
         assert_eq!(to_question(&colors, "Green, or so"), Ok(Some(json!("Green, or so"))));
         assert_eq!(to_question(&colors, "1, Blue"), Ok(Some(json!(["Red", "Blue"]))));
-        assert_eq!(to_question(&colors, "9"), Ok(Some(json!("9"))));
+    }
+
+    #[test]
+    fn a_number_that_is_no_option_is_asked_again_unless_it_stands_in_quotes() {
+        let colors = question(&["Red", "Blue"]);
+        for wrong in ["9", "0", "-1", "3.", "1,9", "99999999999999999999999"] {
+            let told = to_question(&colors, wrong).unwrap_err();
+            assert!(told.contains("1 to 2") && told.contains("in quotes"), "{told}");
+        }
+        assert_eq!(to_question(&colors, "\"9\""), Ok(Some(json!("9"))));
+        assert_eq!(to_question(&colors, "\"1\""), Ok(Some(json!("1"))));
+        assert_eq!(to_question(&colors, "\"Green\""), Ok(Some(json!("\"Green\""))));
+        assert_eq!(to_question(&colors, "9 of them"), Ok(Some(json!("9 of them"))));
+        let one = QuestionView {
+            multi_select: Some(false),
+            ..question(&["Red", "Blue"])
+        };
+        assert!(to_question(&one, "1,2").is_err_and(|told| told.contains("one of its options")));
+        let open = question(&[]);
+        assert_eq!(
+            to_question(&open, "9"),
+            Ok(Some(json!("9"))),
+            "there is nothing else that it could be"
+        );
     }
 
     #[test]

@@ -32,16 +32,24 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// How often it is looked whether the link was used.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// How long the link that is printed can be used, once.
 const LINK_LIFE: Duration = Duration::from_hours(24);
 
 const HELP: &str = "\
 The agent obeys the last line of a prompt: say X, sleep N, fail X, ask (two questions), approve CMD,
-tool, edit FILE, crash. Nothing is kept, and no command is run.
+tool, edit FILE, crash. Nothing is kept, and no command is run. As in T3, approve CMD asks somebody
+only where the thread runs with --runtime-mode approval-required; else it is allowed at once.
 
-Example, in two shells:
-  t3code-mcp simulate --port 3773
-  T3_TOKEN=any t3code-mcp serve --config t3code.toml";
+The link that is printed is good once. When it was used, the next one is printed; a machine with
+token_env needs none.
+
+Example, in three shells:
+  t3code-mcp simulate
+  t3code-mcp pair simulated '<link>' && t3code-mcp serve
+  t3code-mcp dispatch 'approve ls' --runtime-mode approval-required --wait";
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -57,11 +65,13 @@ async fn simulate(args: &Args) -> Result<(), Failure> {
         ..SimulatorOptions::default()
     };
     let simulator = Simulator::start(options).await.map_err(Failure::said)?;
-    let link = format!(
-        "{}/pair#token={}",
-        simulator.url(),
-        simulator.faults().pairing_code(LINK_LIFE)
-    );
+    let faults = simulator.faults();
+    let new_link = || {
+        let code = faults.pairing_code(LINK_LIFE);
+        let link = format!("{}/pair#token={code}", simulator.url());
+        (code, link)
+    };
+    let (mut code, link) = new_link();
     if args.json {
         output::line_of_json(&json!({"url": simulator.url(), "project": "t3-smoke", "link": link}));
     }
@@ -69,7 +79,9 @@ async fn simulate(args: &Args) -> Result<(), Failure> {
         "a simulated T3 listens on {}, with the project t3-smoke",
         simulator.url()
     ));
-    output::complain(format_args!("pair it:  t3code-mcp pair simulated '{link}'"));
+    output::complain(format_args!(
+        "pair it:  t3code-mcp pair simulated '{link}'   (good once; then the next link is printed here)"
+    ));
     output::complain(format_args!(
         "or put it into t3code.toml, and set T3_TOKEN to {}:",
         args.token.as_ref().map_or("anything", |_| "the token")
@@ -78,7 +90,21 @@ async fn simulate(args: &Args) -> Result<(), Failure> {
         "  [machines.simulated]\n  url = \"{}\"\n  token_env = \"T3_TOKEN\"\n  projects = [\"*\"]",
         simulator.url()
     ));
-    runtime::until_told_to_stop().await?;
+    let printing = async {
+        let mut clock = tokio::time::interval(LOOK_EVERY);
+        loop {
+            clock.tick().await;
+            if !faults.has_pairing_code(&code) {
+                let link;
+                (code, link) = new_link();
+                output::complain(format_args!("that link was used; the next one: '{link}'"));
+            }
+        }
+    };
+    tokio::select! {
+        told = runtime::until_told_to_stop() => told?,
+        () = printing => {}
+    }
     simulator.stop().await;
     Ok(())
 }

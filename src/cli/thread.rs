@@ -36,6 +36,6 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         output::json(&answer)
     } else {
-        output::answer(format_args!("{}", view::thread(&answer)))
+        output::answer(format_args!("{}", view::thread_and_next(&answer)))
     }
 }

@@ -185,6 +185,33 @@ pub(super) fn asked(out: &mut String, request: &PendingView, machine: &str) {
     }
 }
 
+/// How what it asks is answered at the command line; nothing where it asks nothing that can be answered here.
+pub(super) fn next_step(view: &ThreadView) -> Option<String> {
+    let answerable: Vec<&PendingView> = view.pending.iter().filter(|request| request.answerable).collect();
+    let thread = fact(&view.thread_id);
+    match answerable.as_slice() {
+        [] if view.held == Some(true) => Some(format!("next: t3code-mcp queue {thread} --resume")),
+        [] => None,
+        [_] => Some(format!("next: t3code-mcp answer {thread}")),
+        several => Some(format!(
+            "next: t3code-mcp answer {thread} --request-id ID, of: {}",
+            several
+                .iter()
+                .map(|request| fact(&request.request_id))
+                .collect::<Vec<_>>()
+                .join(", ")
+        )),
+    }
+}
+
+/// The view, and how what it asks is answered.
+pub(super) fn thread_and_next(view: &ThreadView) -> String {
+    match next_step(view) {
+        Some(next) => format!("{}\n\n{next}", thread(view)),
+        None => thread(view),
+    }
+}
+
 /// A question and its options, numbered.
 pub(super) fn question(out: &mut String, question: &QuestionView) {
     let mut rules = Vec::new();

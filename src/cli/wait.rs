@@ -139,10 +139,10 @@ fn goes_on(answer: &WaitAnswer) -> bool {
 /// Prints what came of it.
 pub(super) fn print(answer: &WaitAnswer) -> Result<(), Failure> {
     if let Some(thread) = &answer.thread {
-        output::answer(format_args!("{}", view::thread(thread)))?;
+        output::answer(format_args!("{}", view::thread_and_next(thread)))?;
     }
     for thread in answer.threads.iter().flatten() {
-        output::answer(format_args!("{}\n", view::thread(thread)))?;
+        output::answer(format_args!("{}\n", view::thread_and_next(thread)))?;
     }
     if goes_on(answer) {
         output::complain(format_args!(

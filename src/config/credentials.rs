@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::state::{StateDir, StateError, open_own};
+use super::state::{ROOM, StateDir, StateError, open_own};
 use super::values;
 use crate::protocol::EnvironmentId;
 
@@ -161,7 +161,7 @@ impl Credentials {
         if let Err(error) = made
             && error.kind() != ErrorKind::AlreadyExists
         {
-            return Err(not_written(&self.folder, &error));
+            return Err(StateError::not_written(&self.folder, &error));
         }
         self.is_ours()?;
         // What is there and no file of ours is not replaced unseen.
@@ -174,13 +174,17 @@ impl Credentials {
             .create_new(true)
             .mode(0o600)
             .open(&draft)
-            .map_err(|error| not_written(&draft, &error))?;
-        Ok(Draft {
+            .map_err(|error| StateError::not_written(&draft, &error))?;
+        let mut draft = Draft {
             written_at: draft,
             path: self.path(machine),
             file,
             machine: machine.to_owned(),
-        })
+        };
+        // A full disk gives out files, and nothing to put into them.
+        let room = draft.file.write_all(&[b' '; ROOM]).and_then(|()| draft.file.sync_all());
+        room.map_err(|error| StateError::not_written(&draft.path, &error))?;
+        Ok(draft)
     }
 
     /// Takes the machine's credential away, whatever it holds; false where there is none.
@@ -275,12 +279,16 @@ impl Draft {
             .map_err(|_| StateError::new(&self.path, "cannot be written: the credential makes no JSON"))?;
         let on_disk = self
             .file
-            .write_all(text.as_bytes())
+            .seek(SeekFrom::Start(0))
+            // Over what was kept free for it.
+            .and_then(|_| self.file.write_all(text.as_bytes()))
             .and_then(|()| self.file.write_all(b"\n"))
+            .and_then(|()| self.file.stream_position())
+            .and_then(|end| self.file.set_len(end))
             .and_then(|()| self.file.sync_all())
             .and_then(|()| std::fs::rename(&self.written_at, &self.path))
             .and_then(|()| File::open(self.path.parent().unwrap_or(&self.path))?.sync_all());
-        on_disk.map_err(|error| not_written(&self.path, &error))?;
+        on_disk.map_err(|error| StateError::not_written(&self.path, &error))?;
         Ok(self.path.clone())
     }
 
@@ -297,18 +305,12 @@ impl Drop for Draft {
     }
 }
 
-fn not_written(path: &Path, error: &std::io::Error) -> StateError {
-    StateError::new(
-        path,
-        format!("cannot be written ({error}). Make room, or name another --state-dir"),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::path::Path;
 
     use super::*;
 
@@ -347,7 +349,18 @@ mod tests {
         let between = credentials.stamp().unwrap();
         credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
         assert_ne!(credentials.stamp().unwrap(), between, "the same again is another file");
-        drop(credentials.prepare("mac").unwrap());
+        let draft = credentials.prepare("mac").unwrap();
+        let room = draft.file.metadata().unwrap().len();
+        assert_eq!(
+            room,
+            u64::try_from(ROOM).unwrap(),
+            "a full disk shows before a code is spent"
+        );
+        drop(draft);
+        assert!(
+            std::fs::read_to_string(&path).unwrap().ends_with("}\n"),
+            "the room is given back"
+        );
         assert_eq!(
             std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
             1,

@@ -16,6 +16,8 @@ const BEARER_FILE: &str = "bearer";
 const LONGEST_BEARER: u64 = 4096;
 /// What is to be done about a bearer's file that cannot be used.
 const NEW_BEARER: &str = "Remove it; a new bearer is made";
+/// What a file of ours takes at least.
+pub(super) const ROOM: usize = 16 * 1024;
 /// Endings by which a path that is not there yet is a file's.
 const FILE_ENDINGS: &[&str] = &["db", "json", "sqlite", "sqlite3", "toml"];
 
@@ -35,6 +37,18 @@ impl StateError {
             path: path.to_owned(),
             problem: problem.into(),
         }
+    }
+
+    /// It could not be written.
+    pub fn not_written(path: &Path, error: &std::io::Error) -> Self {
+        let remedy = match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "Make room",
+            _ => "See that you can write there",
+        };
+        Self::new(
+            path,
+            format!("cannot be written ({error}). {remedy}, or name another directory with --state-dir"),
+        )
     }
 }
 
@@ -105,6 +119,24 @@ impl StateDir {
         }
     }
 
+    /// Whether a file can be made in it and hold something; nothing stays behind.
+    pub fn check_writable(&self) -> Result<(), StateError> {
+        let draft = self
+            .directory
+            .join(format!(".writable.{}", uuid::Uuid::new_v4().simple()));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&draft)
+            .and_then(|mut file| {
+                file.write_all(&[0; ROOM])?;
+                file.sync_all()
+            });
+        let _ = std::fs::remove_file(&draft);
+        written.map_err(|error| StateError::not_written(&self.directory, &error))
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.directory
@@ -142,12 +174,7 @@ impl StateDir {
 
     /// Writes a new bearer, unless another process was quicker: the file appears whole or not at all.
     fn create_bearer(&self, path: &Path) -> Result<bool, StateError> {
-        let broken = |error: std::io::Error| {
-            StateError::new(
-                path,
-                format!("cannot be written ({error}). Make room, or name another --state-dir"),
-            )
-        };
+        let broken = |error: std::io::Error| StateError::not_written(path, &error);
         // 244 random bits from the system, in visible ASCII.
         let token = format!(
             "t3mcp_{}{}",
@@ -320,6 +347,23 @@ mod tests {
         let message = state.bearer().unwrap_err().to_string();
         assert!(message.contains("others can read it"), "{message}");
         assert!(!message.contains(bearer.token.expose_secret()));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_with_what_helps() {
+        let told = |kind: ErrorKind| StateError::not_written(Path::new("/s"), &kind.into()).to_string();
+        assert!(told(ErrorKind::StorageFull).contains("Make room, or name another directory"));
+        assert!(told(ErrorKind::ReadOnlyFilesystem).contains("See that you can write there, or name"));
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::open(&dir.path().join("s")).unwrap();
+        state.check_writable().unwrap();
+        assert_eq!(
+            std::fs::read_dir(state.path()).unwrap().count(),
+            0,
+            "nothing stays behind"
+        );
+        std::fs::remove_dir(state.path()).unwrap();
+        assert!(state.check_writable().unwrap_err().to_string().contains("--state-dir"));
     }
 
     #[test]

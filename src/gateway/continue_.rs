@@ -14,7 +14,7 @@ use crate::gateway::running::waits_behind;
 use crate::gateway::standing::Standing;
 use crate::gateway::tracking::Fate;
 use crate::gateway::words::WhenBusy;
-use crate::gateway::{Caller, Gateway, ids, modes};
+use crate::gateway::{Caller, Gateway, ids, modes, text};
 use crate::lifecycle::{RunState, ThreadState};
 use crate::machine::{
     DispatchMode, InteractionMode, MachineError, ModelSelection, Provider, RuntimeMode, SendMessage, Thread,
@@ -54,8 +54,9 @@ impl Gateway {
             return Err(ToolError::new(
                 ErrorCode::InvalidRequest,
                 format!(
-                    "The thread {thread_id} is on {}, not on {machine}.",
-                    found.member.name()
+                    "The thread {thread_id} is on {}, not on {}.",
+                    found.member.name(),
+                    text::quoted(machine)
                 ),
             )
             .hint("Leave machine out when you pass thread_id."));

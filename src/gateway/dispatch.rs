@@ -14,11 +14,12 @@ use crate::fleet::Found;
 use crate::gateway::keeping::Step;
 use crate::gateway::reading::may_change;
 use crate::gateway::receipts::{Call, Matched, Outcome, PayloadHash, Progress, Receipt, Receipts, payload_hash};
+use crate::gateway::running::waits_behind;
 use crate::gateway::tracking::Fate;
 use crate::gateway::waiting::key;
 use crate::gateway::words::{Interaction, Mode, WhenBusy, WorkspaceKind};
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, text};
-use crate::lifecycle::ThreadState;
+use crate::lifecycle::{RunState, ThreadState};
 use crate::machine::Thread;
 use crate::protocol::{MessageId, RunId};
 
@@ -104,6 +105,9 @@ pub struct DispatchAnswer {
     /// This call found what an earlier one had started; nothing new was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub existing: Option<bool>,
+    /// The run waits behind what its thread is doing now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queued: Option<bool>,
     /// How it was found: `request_id`, or implicit (an equal call whose answer was lost).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matched: Option<String>,
@@ -312,6 +316,12 @@ impl Gateway {
         })
     }
 
+    fn is_queued(&self, found: &Found, thread: &Thread, run: &RunId) -> Option<bool> {
+        let standing = self.standing(&found.member, thread);
+        let state = standing.run_state(standing.run(run)?);
+        Some(state == RunState::Queued && waits_behind(&standing, run))
+    }
+
     fn answer_of(&self, found: &Found, thread: Option<&Thread>, run: Option<&RunId>) -> DispatchAnswer {
         let head = thread.map(|thread| &thread.head);
         let of_run = thread.and_then(|thread| {
@@ -337,6 +347,9 @@ impl Gateway {
                 .to_owned(),
             watch: false,
             existing: None,
+            queued: thread
+                .and_then(|thread| self.is_queued(found, thread, run?))
+                .filter(|queued| *queued),
             matched: None,
             previous_origin: None,
             notes: Vec::new(),
@@ -457,6 +470,13 @@ pub(super) fn check(args: &DispatchArgs) -> Result<(), ToolError> {
     let invalid = |message: &str| Err(ToolError::new(ErrorCode::InvalidRequest, message));
     if args.prompt.trim().is_empty() {
         return invalid("prompt is empty: T3 would start a run that fails.");
+    }
+    if args
+        .title
+        .as_deref()
+        .is_some_and(|title| text::trimmed(title).is_empty())
+    {
+        return invalid("title is empty: leave it out, and it is made of the prompt.");
     }
     if args.request_id.as_deref().is_some_and(str::is_empty) {
         return invalid("request_id is empty: leave it out, or pass a string of your own.");

@@ -102,7 +102,7 @@ fn projects_of(shown: &Shown) -> Vec<ProjectView> {
 }
 
 /// As far as a row shows it: something runs, waits or is asked. Nobody is told an end by this.
-fn is_busy(row: &ThreadRow) -> bool {
+pub(super) fn is_busy(row: &ThreadRow) -> bool {
     let newest = RunState::INITIAL.on(observe_run(&row.status)).to;
     let ended = row.latest_run.is_none() || !newest.is_busy();
     row.active_run.is_some() || row.activity.is_some() || row.pending.is_some() || !ended

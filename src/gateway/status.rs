@@ -138,10 +138,15 @@ impl Gateway {
     /// The deliveries of each machine. A client that may see some projects only is not told how much happens in the others.
     async fn deliveries(&self, caller: &Caller) -> Option<HashMap<String, DeliveryHealth>> {
         let limits = &caller.limits;
-        let ledger = self
-            .ledger
-            .as_ref()
-            .filter(|_| limits.projects.is_none() && limits.within.is_none())?;
+        if limits.projects.is_some() || limits.within.is_some() {
+            return None;
+        }
+        self.deliveries_by_machine().await
+    }
+
+    /// The deliveries of each machine that are not done.
+    pub(super) async fn deliveries_by_machine(&self) -> Option<HashMap<String, DeliveryHealth>> {
+        let ledger = self.ledger.as_ref()?;
         let counted = match ledger.store.deliveries_by_machine().await {
             Ok(counted) => counted,
             Err(error) => {

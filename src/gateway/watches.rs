@@ -202,7 +202,7 @@ impl Gateway {
 
 impl Ledger {
     /// Every thread that is watched.
-    async fn watched(&self) -> Result<Vec<WatchedThread>, ToolError> {
+    pub(super) async fn watched(&self) -> Result<Vec<WatchedThread>, ToolError> {
         let (to, answer) = oneshot::channel();
         let asked = async {
             self.tracking.wish(Wish::List { to }).await;

@@ -1,13 +1,14 @@
 //! The endpoint: who may come in, and the way to `/mcp`.
 //!
 //! From the outside in: Host and Origin (before anything is read), the bearer, the whole body, the session's owner, an early sign of life for
-//! long calls, then rmcp's service. Every refusal is JSON. `/healthz` stands outside of all checks and asks no machine. It knows no tool and
-//! decides nothing about threads. `cli` calls [`serve()`].
+//! long calls, then rmcp's service. Every refusal is JSON. `/metrics` lies behind the bearer, `/healthz` outside of all checks; neither asks a
+//! machine. It knows no tool and decides nothing about threads. `cli` calls [`serve()`].
 
 mod bearer;
 mod body;
 mod door;
 mod early_sse;
+mod exposition;
 mod failures;
 mod gate;
 mod guard;
@@ -15,6 +16,7 @@ mod hang_up;
 mod head_clock;
 mod inside;
 mod line;
+mod metrics;
 mod plain;
 mod reply;
 mod serve;
@@ -67,7 +69,7 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
     tokio::spawn(Arc::clone(&sessions).reap(stop.clone()));
     let cut = CancellationToken::new();
     let behind = server.clone();
-    let door = Door {
+    let door = Arc::new(Door {
         bearers: bearer::Bearers::new(&settings),
         sessions: Arc::clone(&sessions),
         patience: settings.patience,
@@ -76,11 +78,17 @@ pub fn endpoint(server: Server, settings: HttpSettings, stop: &CancellationToken
             Arc::clone(&sessions),
             mcp_config(&sessions, settings.patience, cut.clone()),
         ),
-    };
+    });
     let connections = settings.connections;
     let settings = Arc::new(settings);
     let guarded = Router::new()
-        .route(PATH, any(door::enter).with_state(Arc::new(door)))
+        .route(PATH, any(door::enter).with_state(Arc::clone(&door)))
+        .route(
+            "/metrics",
+            get(metrics::scrape)
+                .with_state((door, behind.clone()))
+                .fallback(wrong_method),
+        )
         .route("/readyz", get(ready).with_state(stop.clone()).fallback(wrong_method))
         .fallback(any(not_found))
         .layer(from_fn_with_state(Arc::clone(&settings), guard::layer));

@@ -4,6 +4,7 @@
 //! forgets what was known before anything is sent. It decides nothing about threads; that is the mirror's.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -372,6 +373,7 @@ async fn follow(
         dialect.clone(),
         environment.clone(),
     ));
+    core.connections.fetch_add(1, Ordering::Relaxed);
     core.link.send_replace(Some(Arc::clone(&link)));
     // What was asked over it still holds it; nobody else does.
     drop(standing);

@@ -34,6 +34,7 @@ mod watchers;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -98,6 +99,15 @@ pub struct MachineStatus {
     pub unknown_words: BTreeMap<String, u64>,
 }
 
+/// How a machine's connection does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pulse {
+    /// Connections that stood since the program began.
+    pub connections: u64,
+    /// How long ago the last bytes came; none while there is no connection.
+    pub silent_for: Option<Duration>,
+}
+
 /// A handle on one T3 server.
 pub struct Machine {
     core: Arc<Core>,
@@ -116,6 +126,8 @@ struct Core {
     state: State,
     /// The connection, while one stands.
     link: watch::Sender<Option<Arc<Link>>>,
+    /// Connections that stood.
+    connections: AtomicU64,
     reads: Arc<Reads>,
     /// What a server of the older protocol showed and does not show for good.
     memory: Arc<Memory>,
@@ -149,6 +161,7 @@ impl Machine {
             scratch,
             state: State::new(runtime.clone()),
             link: watch::Sender::new(None),
+            connections: AtomicU64::new(0),
             reads: Arc::default(),
             memory: Arc::default(),
         });
@@ -199,6 +212,15 @@ impl Machine {
         let answered = tokio::time::timeout(within, link.probe()).await;
         answered.ok()?.ok()?;
         Some(asked.elapsed())
+    }
+
+    /// How its connection does, from memory.
+    pub fn pulse(&self) -> Pulse {
+        let link = self.core.link.borrow();
+        Pulse {
+            connections: self.core.connections.load(Ordering::Relaxed),
+            silent_for: link.as_ref().map(|link| link.session.silent_for()),
+        }
     }
 
     /// The sequence that the mirror has reached.

@@ -22,6 +22,7 @@ use super::MachineError;
 use super::http::{HttpClient, Ticket};
 use super::session::{CallError, MAX_CALLS, MAX_UNACKED, Purpose, READ_LIMIT, Subscription};
 use driver::{Driver, Order};
+use heard::Heard;
 pub use stream::{StreamEnd, ValueStream};
 
 /// The largest message taken from T3 where nothing else is configured: a shell row carries its last message whole, and a whole shell
@@ -50,6 +51,7 @@ pub struct SessionHandle {
     /// One a call in flight: what waits here would otherwise pile up in the queue of orders.
     permits: Arc<Semaphore>,
     end: watch::Receiver<Option<SessionEnd>>,
+    heard: Heard,
 }
 
 /// Why a session ended, fit for a person; never a URL with a ticket.
@@ -73,6 +75,7 @@ impl SessionHandle {
         let permits = Arc::new(Semaphore::new(MAX_CALLS));
         let driver = Driver::new(http.machine(), options, orders);
         let closing = Arc::clone(&permits);
+        let heard = socket.heard.clone();
         tokio::spawn(async move {
             let end = driver.run(socket, stop).await;
             tracing::debug!(reason = %end.reason, "the session ended");
@@ -86,6 +89,7 @@ impl SessionHandle {
             },
             permits,
             end,
+            heard,
         })
     }
 
@@ -123,6 +127,11 @@ impl SessionHandle {
         } else {
             Err(self.gone())
         }
+    }
+
+    /// How long ago the last bytes came.
+    pub fn silent_for(&self) -> Duration {
+        self.heard.silent_for()
     }
 
     /// Waits for the session's end, and says why.

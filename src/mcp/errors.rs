@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use crate::fleet::PatternError;
 use crate::gateway::{ErrorCode, ToolError};
+use crate::protocol::Untrusted;
+
+/// How much an error repeats of what a caller gave.
+const REPEATED_CHARS: usize = 200;
 
 /// The result of a failed call.
 pub(super) fn failed(error: &ToolError) -> CallToolResult {
@@ -21,8 +25,11 @@ pub(super) fn unknown_tool(name: &str, tools: &[&str]) -> ToolError {
     let nearest = tools
         .iter()
         .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
-    let error =
-        ToolError::new(ErrorCode::InvalidRequest, format!("There is no tool {name}.")).with("tools", tools.to_vec());
+    let error = ToolError::new(
+        ErrorCode::InvalidRequest,
+        format!("There is no tool {}.", repeated(name)),
+    )
+    .with("tools", tools.to_vec());
     match nearest {
         Some(nearest) => error.hint(format!("Did you mean {nearest}?")),
         None => error,
@@ -41,12 +48,16 @@ pub(super) fn wrong_arguments(
         .map(|properties| properties.keys().map(String::as_str).collect())
         .unwrap_or_default();
     let said = error.inner().to_string();
-    let path = error.path().to_string();
+    if let Some(words) = words(&said) {
+        return wrong_word(tool, &error.path().to_string(), &said, words);
+    }
+    let path = repeated(&error.path().to_string());
     // serde names a missing or unknown field in its sentence, between the first backticks; a wrong value only by its path.
     let field = match path.as_str() {
-        "." => said.split('`').nth(1).unwrap_or_default().to_owned(),
+        "." => repeated(said.split('`').nth(1).unwrap_or_default()),
         path => path.to_owned(),
     };
+    let said = shortened(&said);
     let message = match path.as_str() {
         "." => format!("The arguments of {tool} cannot be read: {said}."),
         path => format!("The arguments of {tool} cannot be read: `{path}`: {said}."),
@@ -60,6 +71,63 @@ pub(super) fn wrong_arguments(
         .hint(takes)
         .with("field", field)
         .with("valid", valid)
+}
+
+/// A word is none of the few that are taken there: those are what is valid, not the arguments' names.
+fn wrong_word(tool: &str, path: &str, said: &str, words: Vec<&str>) -> ToolError {
+    let field = repeated(path);
+    let given = repeated(said.split('`').nth(1).unwrap_or_default());
+    ToolError::new(
+        ErrorCode::InvalidRequest,
+        format!("The arguments of {tool} cannot be read: `{field}` is `{given}`."),
+    )
+    .hint(format!("`{field}` takes: {}.", words.join(", ")))
+    .with("field", field)
+    .with("valid", words)
+}
+
+/// The words that serde would have taken, where it says that one is none of them.
+fn words(said: &str) -> Option<Vec<&str>> {
+    let (unknown, expected) = said.rsplit_once(EXPECTED)?;
+    if !unknown.starts_with("unknown variant ") {
+        return None;
+    }
+    let words: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+    (!words.is_empty()).then_some(words)
+}
+
+/// What stands in serde's sentences before what it would have taken; what was given stands before it.
+const EXPECTED: &str = ", expected ";
+
+/// serde's sentence without most of a long value that it repeats.
+fn shortened(said: &str) -> String {
+    match said.rsplit_once(EXPECTED) {
+        Some((given, expected)) => format!("{}{EXPECTED}{}", repeated(given), repeated(expected)),
+        None => repeated(said),
+    }
+}
+
+/// What a caller gave, for an error: it may be as long as a body, and hold anything.
+fn repeated(text: &str) -> String {
+    let mut told = Untrusted(text).at_most(REPEATED_CHARS).to_string();
+    // What stands for a character may be longer than it.
+    if let Some((end, _)) = told.char_indices().nth(REPEATED_CHARS + 1) {
+        told.truncate(end);
+        told.push('…');
+    }
+    told
+}
+
+/// An argument is longer than is taken.
+pub(super) fn too_long(tool: &str, field: &str, chars: usize, most: usize) -> ToolError {
+    let field = repeated(field);
+    ToolError::new(
+        ErrorCode::InvalidRequest,
+        format!("`{field}` of {tool} has {chars} characters; at most {most} are taken. Nothing was done."),
+    )
+    .hint("Shorten it; long material belongs into a file of the project, which the prompt names.")
+    .with("field", field)
+    .with("most", most)
 }
 
 /// A fault of ours: the details are in the log, not in the answer.

@@ -58,7 +58,7 @@ pub(super) fn moved() -> CallToolResult {
     result
 }
 
-fn is_moved(result: &CallToolResult) -> bool {
+pub(super) fn is_moved(result: &CallToolResult) -> bool {
     result.meta.as_ref().is_some_and(|meta| meta.contains_key(MOVED_KEY))
 }
 

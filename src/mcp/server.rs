@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
+use jiff::Timestamp;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, Implementation,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -20,8 +21,9 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::sync::{Notify, watch};
 
 use crate::gateway::{ErrorCode, Gateway, ToolError};
-use crate::mcp::forward::{Forwarded, Place, forward, moved};
+use crate::mcp::forward::{Forwarded, Place, forward, is_moved, moved};
 use crate::mcp::owner::{About, Owner};
+use crate::mcp::tally::{CallCounts, Tally};
 use crate::mcp::tool::{Effect, Request, Route, Tool};
 use crate::mcp::{caller, errors, instructions, tools};
 
@@ -35,6 +37,9 @@ struct Inner {
     place: watch::Sender<Place>,
     /// In the order in which they are listed.
     routes: Vec<Route>,
+    /// How calls of what is no tool came out.
+    strangers: Arc<Tally>,
+    started: Timestamp,
     /// The origin of what is dispatched over stdio.
     stdio_origin: Option<String>,
     /// What this process says of itself to others on its state directory.
@@ -55,6 +60,8 @@ impl Server {
             inner: Arc::new(Inner {
                 place: watch::Sender::new(place),
                 routes: tools::all(),
+                strangers: Arc::default(),
+                started: Timestamp::now(),
                 stdio_origin: None,
                 about: None,
                 hand_over: Arc::default(),
@@ -81,6 +88,18 @@ impl Server {
             }
             Place::There(owner) => owner.machines(),
         }
+    }
+
+    /// How the calls of each tool came out, and of all names that are no tool's.
+    pub fn calls(&self) -> Vec<CallCounts> {
+        let routes = self.inner.routes.iter();
+        let counts = routes.map(|route| route.tally.read(&route.tool.name));
+        counts.chain([self.inner.strangers.read("")]).collect()
+    }
+
+    /// When it began.
+    pub fn started(&self) -> Timestamp {
+        self.inner.started
     }
 
     /// Waits until what goes on behind the answered calls has ended; call it when no call comes in any more.
@@ -137,6 +156,8 @@ impl Server {
         let mut inner = Arc::try_unwrap(self.inner).unwrap_or_else(|shared| Inner {
             place: watch::Sender::new(shared.place.borrow().clone()),
             routes: shared.routes.clone(),
+            strangers: Arc::clone(&shared.strangers),
+            started: shared.started,
             stdio_origin: shared.stdio_origin.clone(),
             about: shared.about.clone(),
             hand_over: Arc::clone(&shared.hand_over),
@@ -243,7 +264,16 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Ok(self.call(request, context).await.into())
+        let tally = self
+            .route(&request.name)
+            .map_or(&self.inner.strangers, |route| &route.tally);
+        let open = tally.handle_call();
+        let result = self.call(request, context).await;
+        // What goes on elsewhere has not ended.
+        if !is_moved(&result) {
+            open.handle_result(&result);
+        }
+        Ok(result.into())
     }
 
     async fn on_custom_request(

@@ -21,7 +21,8 @@ use serde_json::Value;
 use crate::gateway::{Caller, Delivery, Gateway, ToolError};
 use crate::mcp::fate::Fate;
 use crate::mcp::progress::Progress;
-use crate::mcp::{caller, errors, schema, text};
+use crate::mcp::tally::Tally;
+use crate::mcp::{caller, errors, lengths, schema, text};
 
 /// What a call of the tool does to the world.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -88,6 +89,8 @@ pub(super) struct Route {
     pub(super) tool: rmcp::model::Tool,
     pub(super) effect: Effect,
     pub(super) again: Again,
+    /// How its calls came out.
+    pub(super) tally: Arc<Tally>,
     /// Runs it.
     pub(super) run: for<'a> fn(&'a Arc<Gateway>, &'a Request<'a>) -> BoxFuture<'a, CallToolResult>,
 }
@@ -127,6 +130,7 @@ impl Route {
             tool,
             effect: T::EFFECT,
             again: T::AGAIN,
+            tally: Arc::default(),
             run: |gateway, request| run::<T>(gateway, request).boxed(),
         }
     }
@@ -185,7 +189,9 @@ async fn answer<T: Tool>(
     };
     caller.under_way = caller.under_way.saturating_add(request.under_way);
     let none = JsonObject::new();
-    let args = serde_path_to_error::deserialize(request.arguments.as_ref().unwrap_or(&none))
+    let arguments = request.arguments.as_ref().unwrap_or(&none);
+    lengths::check(T::NAME, arguments)?;
+    let args = serde_path_to_error::deserialize(arguments)
         .map_err(|error| errors::wrong_arguments(T::NAME, request.schema, &error))?;
     match T::EFFECT {
         Effect::Reads => tracing::debug!(tool = T::NAME, client = %caller.client, "called"),

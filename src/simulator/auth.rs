@@ -175,6 +175,11 @@ impl Auth {
         code
     }
 
+    /// Whether a pairing code was not spent yet.
+    pub(crate) fn has_code(&self, code: &str) -> bool {
+        self.codes.contains_key(code)
+    }
+
     /// Spends a pairing code for a bearer with the scopes that were asked for, or all that it grants.
     pub(crate) fn exchange(
         &mut self,

@@ -120,6 +120,11 @@ impl Faults {
         self.host.change(|state, now| state.auth.pairing_code(life, now))
     }
 
+    /// Whether a pairing code was not spent yet.
+    pub fn has_pairing_code(&self, code: &str) -> bool {
+        self.host.change(|state, _| state.auth.has_code(code))
+    }
+
     /// Makes a pairing code that lives so long and grants these scopes alone.
     pub fn pairing_code_for(&self, scopes: &[&str], life: Duration) -> String {
         self.host

@@ -1,6 +1,8 @@
 //! What one observation brings: threads as they are now, the events that follow, and the wishes that are taken up by it. All of it or
 //! nothing is kept.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteConnection;
 
@@ -43,10 +45,18 @@ impl Store {
     /// Keeps a batch, whole or not at all.
     pub async fn commit(&self, batch: Batch) -> Result<Committed, StoreError> {
         let changes = self.changes_sender();
+        let counters = Arc::clone(self.counters());
+        let kinds: Vec<(String, String)> = batch
+            .events
+            .iter()
+            .map(|event| (event.id.clone(), event.kind.clone()))
+            .collect();
         self.write_then(
             move |connection| Box::pin(async move { keep(connection, &batch).await }),
             move |committed: &Committed| {
                 if !committed.new.is_empty() {
+                    let new = kinds.iter().filter(|(id, _)| committed.new.contains(id));
+                    counters.handle_events(new.map(|(_, kind)| kind.as_str()));
                     changes.send_replace(committed.cursor);
                 }
             },

@@ -3,6 +3,8 @@
 //! Within a thread an event goes only when the one before is delivered, dead, or failed often enough; that is kept as a mark on the row
 //! (`blocked`), moved on with each record, so that a claim never walks through those that have to wait. Used by `delivery` alone.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
@@ -116,8 +118,16 @@ impl Store {
     /// does not count.
     pub async fn record(&self, due: &Due, attempt: &Attempt) -> Result<bool, StoreError> {
         let (seq, claim, attempt) = (due.seq, due.claim, attempt.clone());
-        self.write(move |connection| Box::pin(async move { record(connection, seq, claim, &attempt).await }))
-            .await
+        let (counters, outcome) = (Arc::clone(self.counters()), attempt.outcome);
+        self.write_then(
+            move |connection| Box::pin(async move { record(connection, seq, claim, &attempt).await }),
+            move |counts| {
+                if *counts {
+                    counters.handle_attempt(outcome);
+                }
+            },
+        )
+        .await
     }
 
     /// When there is next something to claim, if ever; in the past if there is now.

@@ -7,6 +7,7 @@
 mod batch;
 mod batches;
 mod columns;
+mod counts;
 mod deliveries;
 mod error;
 mod events;
@@ -33,6 +34,7 @@ use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
 use tokio::sync::watch;
 
 pub use batch::{Batch, Committed};
+pub use counts::Counts;
 pub use deliveries::{Attempt, AttemptOutcome, Due, PASSED_AFTER_ATTEMPTS, Resend};
 pub use error::StoreError;
 pub use events::{Event, EventFilter, EventPage, NewEvent, PAGE_EVENTS};
@@ -44,6 +46,7 @@ pub use sessions::SessionRecord;
 pub use taken_over::TakenOver;
 pub use tracked::Tracked;
 
+use counts::Counters;
 use error::Fault;
 use writer::{Done, Writer};
 
@@ -57,6 +60,7 @@ pub struct Store {
     writer: Writer,
     readers: SqlitePool,
     changes: Arc<watch::Sender<u64>>,
+    counters: Arc<Counters>,
     identity: Arc<str>,
     set_aside: Option<Arc<StoreError>>,
 }
@@ -71,11 +75,13 @@ impl Store {
     async fn over(path: &Path, mut opened: open::Opened) -> Result<Self, StoreError> {
         let begun = begin(&mut opened.writer).await;
         let (newest, identity) = begun.map_err(|fault| fault.told(path))?;
+        let counters: Arc<Counters> = Arc::default();
         Ok(Self {
             path: path.into(),
-            writer: Writer::start(opened.writer, path.to_owned()),
+            writer: Writer::start(opened.writer, path.to_owned(), Arc::clone(&counters)),
             readers: opened.readers,
             changes: Arc::new(watch::Sender::new(newest)),
+            counters,
             identity: identity.into(),
             set_aside: opened.set_aside.map(Arc::new),
         })
@@ -120,6 +126,10 @@ impl Store {
 
     fn changes_sender(&self) -> Arc<watch::Sender<u64>> {
         Arc::clone(&self.changes)
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// A reader that sees the ledger as it is now, whatever is committed meanwhile.

@@ -4,6 +4,7 @@
 //! it failed. A job that was queued is done even if its caller has gone meanwhile. It never answers before the commit is on disk.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
@@ -11,6 +12,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, Executor as _};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::store::counts::Counters;
 use crate::store::error::{Fault, StoreError};
 
 /// How long a transaction takes jobs in.
@@ -81,9 +83,9 @@ where
 
 impl Writer {
     /// Starts it on a connection of its own.
-    pub(super) fn start(connection: SqliteConnection, path: PathBuf) -> Self {
+    pub(super) fn start(connection: SqliteConnection, path: PathBuf, counters: Arc<Counters>) -> Self {
         let (queue, orders) = mpsc::channel(QUEUE);
-        tokio::spawn(run(connection, orders, path));
+        tokio::spawn(run(connection, orders, path, counters));
         Self { queue }
     }
 
@@ -123,13 +125,18 @@ impl Writer {
     }
 }
 
-async fn run(mut connection: SqliteConnection, mut orders: mpsc::Receiver<Order>, path: PathBuf) {
+async fn run(
+    mut connection: SqliteConnection,
+    mut orders: mpsc::Receiver<Order>,
+    path: PathBuf,
+    counters: Arc<Counters>,
+) {
     let mut closing = None;
     while closing.is_none() {
         let Some(order) = orders.recv().await else { break };
         match order {
             Order::Close(done) => closing = Some(done),
-            Order::Job(first) => closing = transact(&mut connection, first, &mut orders, &path).await,
+            Order::Job(first) => closing = transact(&mut connection, first, &mut orders, &path, &counters).await,
         }
     }
     orders.close();
@@ -153,6 +160,7 @@ async fn transact(
     first: Box<dyn Job>,
     orders: &mut mpsc::Receiver<Order>,
     path: &Path,
+    counters: &Counters,
 ) -> Option<oneshot::Sender<()>> {
     let began = Instant::now();
     let mut closing = None;
@@ -187,6 +195,7 @@ async fn transact(
     if fate.is_ok() {
         fate = connection.execute("COMMIT").await.map(drop).map_err(Fault::from);
     }
+    counters.handle_commit(fate.is_ok());
     let fate = fate.map_err(|fault| fault.told(path));
     if let Err(error) = &fate {
         // Fails where the engine has rolled back by itself.

@@ -118,6 +118,44 @@ fn a_simulated_machine_tells_a_program_where_it_listens() {
 }
 
 #[test]
+fn a_simulated_machine_is_paired_by_one_link_after_the_other() {
+    let place = Place::new();
+    let mut simulate = place.start(&["simulate", "--port", "0"]);
+    let link = |line: &str| line.split('\'').nth(1).unwrap().to_owned();
+    let first = link(&simulate.until("pair it:"));
+    let paired = place.run(&["pair", "first", &first]);
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+    let second = link(&simulate.until("that link was used; the next one:"));
+    let paired = place.run(&["pair", "second", &second]);
+    assert_eq!(paired.code, Some(0), "{paired:?}");
+}
+
+#[test]
+fn where_nothing_can_be_kept_each_command_says_what_to_do() {
+    let (_simulate, place) = simulated("the-right-token");
+    let file = place.path("file");
+    std::fs::write(&file, "").unwrap();
+    let below = file.join("state");
+    for command in ["serve", "token", "doctor", "dispatch", "events"] {
+        let mut arguments = vec![command, "--state-dir", below.to_str().unwrap()];
+        arguments.extend(match command {
+            "dispatch" => &["--project", "t3-smoke", "say it"][..],
+            "events" => &["list"],
+            _ => &[],
+        });
+        let ran = run(&place, &arguments);
+        assert_eq!(ran.code, Some(1), "{command}: {ran:?}");
+        let told = if command == "doctor" { &ran.out } else { &ran.err };
+        assert!(
+            told.contains("/file/state") && told.contains("--state-dir"),
+            "{command}: {ran:?}"
+        );
+    }
+    let nobody = Place::new().run(&["doctor"]);
+    assert!(nobody.out.contains("t3code-mcp pair mac '<link>'"), "{}", nobody.out);
+}
+
+#[test]
 fn doctor_finds_a_machine_well() {
     let (_simulate, place) = simulated("the-right-token");
     let doctor = run(&place, &["doctor"]);

@@ -245,15 +245,24 @@ fn on_a_terminal_it_asks_what_the_thread_asks() {
     let machine = Machine::start();
     let place = machine.place();
     let thread = dispatch(&place, "ask");
-    assert_eq!(run(&place, &["wait", &thread]).code, Some(3));
+    let asked = run(&place, &["wait", &thread]);
+    assert_eq!(asked.code, Some(3));
+    assert!(
+        asked.out.ends_with(&format!("next: t3code-mcp answer {thread}\n")),
+        "{}",
+        asked.out
+    );
     let mut terminal = OnTerminal::start(command(&place, &["answer", &thread]));
     terminal.until(|shown| shown.contains("Which color?") && shown.ends_with("> "));
     terminal.keys("\n");
     terminal.until(|shown| shown.contains("it must be answered") && shown.ends_with("> "));
+    terminal.keys("9\n");
+    terminal.until(|shown| shown.contains("9 is none of its options, 1 to 2") && shown.ends_with("> "));
     terminal.keys("2\n");
     terminal.until(|shown| shown.contains("Which extras?") && shown.ends_with("> "));
     terminal.keys("1,2\n");
     terminal.until_shown("answered ");
+    terminal.until_shown(&format!("next: t3code-mcp wait {thread}"));
     assert_eq!(terminal.end(), Some(0), "{}", terminal.shown());
     let ran = run(&place, &["wait", &thread]);
     assert!(
@@ -270,7 +279,9 @@ fn a_wait_runs_out_a_run_is_interrupted_and_the_exit_code_says_so() {
     let thread = dispatch(&place, "sleep 600");
     let ran = run(&place, &["wait", &thread, "--timeout", "5"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
-    assert!(ran.err.starts_with("waiting for "), "{}", ran.err);
+    let plain = ["starting", "running", "waiting for the thread to show"];
+    let first = ran.err.lines().next().unwrap_or_default();
+    assert!(plain.contains(&first), "a change is a plain line: {}", ran.err);
     assert!(ran.err.contains("the work goes on"), "{}", ran.err);
     let ran = run(&place, &["interrupt", &thread]);
     assert_eq!(
@@ -287,6 +298,14 @@ fn a_queue_is_listed_and_changed() {
     let machine = Machine::newer();
     let place = machine.place();
     let thread = dispatch(&place, "sleep 600");
+    let refused = run(&place, &["dispatch", "--thread-id", &thread, "more"]);
+    assert!(
+        refused
+            .err
+            .contains("→ Wait with `t3code-mcp wait`, or pass `--when-busy queue`"),
+        "{}",
+        refused.err
+    );
     let behind = |prompt: &str| {
         let ran = run(
             &place,
@@ -372,7 +391,7 @@ fn ctrl_c_ends_the_wait_and_not_the_work() {
     let thread = dispatch(&place, "sleep 600");
     for signal in [Signal::INT, Signal::TERM] {
         let mut waiting = Running::start(command(&place, &["wait", &thread]));
-        waiting.until("waiting for");
+        waiting.until("ing");
         waiting.signal(signal);
         assert_eq!(waiting.end(), Some(1), "{}", waiting.said);
         assert!(waiting.said.contains("what was started goes on"), "{}", waiting.said);
@@ -387,7 +406,7 @@ fn a_wait_outlives_the_owner_it_went_through() {
     let mut owner = Client::start(&place);
     let thread = dispatch(&place, "sleep 6");
     let mut waiting = Running::start(command(&place, &["wait", &thread, "--json"]));
-    waiting.until("waiting for");
+    waiting.until("ing");
     owner.serve.signal(Signal::KILL);
     owner.serve.end();
     assert_eq!(waiting.end(), Some(0), "{}", waiting.said);
@@ -437,9 +456,18 @@ fn hostile_text_of_a_thread_does_nothing_to_the_terminal() {
             "{ran:?}"
         );
         let ours = |line: &str| {
-            ["error: ", "  → ", "waiting for "]
-                .iter()
-                .any(|begin| line.starts_with(begin))
+            [
+                "error: ",
+                "  → ",
+                "waiting for ",
+                "queued",
+                "starting",
+                "running",
+                "finishing",
+                "completed",
+            ]
+            .iter()
+            .any(|begin| line.starts_with(begin))
         };
         assert!(ran.err.lines().all(ours), "{ran:?}");
     }

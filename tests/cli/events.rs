@@ -59,6 +59,26 @@ fn a_delivered_event_is_listed_shown_and_not_sent_twice() {
 }
 
 #[test]
+fn settings_stand_before_or_behind_what_is_done() {
+    let place = Place::new();
+    let (config, state) = (place.path("cwd/elsewhere.toml"), place.path("kept"));
+    std::fs::write(&config, "").unwrap();
+    let settings = [
+        "--config",
+        config.to_str().unwrap(),
+        "--state-dir",
+        state.to_str().unwrap(),
+    ];
+    let told = |arguments: &[&str]| place.run(arguments).err;
+    let before: Vec<&str> = ["events"].into_iter().chain(settings).chain(["list"]).collect();
+    let behind: Vec<&str> = ["events", "list"].into_iter().chain(settings).collect();
+    assert!(told(&before).contains("/kept"), "{}", told(&before));
+    assert_eq!(told(&behind), told(&before));
+    let wrong = told(&["events", "list", "--config", "/nowhere/t3code.toml"]);
+    assert!(wrong.contains("/nowhere/t3code.toml"), "{wrong}");
+}
+
+#[test]
 fn a_sample_says_whether_the_hook_takes_it() {
     let machine = Machine::start();
     let ran = place(&machine, Receiver::start().address).run(&["events", "test", "--json"]);

@@ -16,6 +16,18 @@ use crate::protocol::Untrusted;
 
 const HEADS: [&str; 6] = ["state", "machine", "project", "title", "for", "asks"];
 
+const WIDTHS: [Constraint; 6] = [
+    Constraint::Length(11),
+    Constraint::Max(12),
+    Constraint::Max(18),
+    Constraint::Min(16),
+    Constraint::Length(12),
+    Constraint::Max(20),
+];
+
+/// So wide is the longest line of keys.
+const ALL_KEYS: u16 = 74;
+
 /// Draws it as it is now.
 pub(super) fn draw(table: &Table, now: Timestamp, frame: &mut Frame<'_>) {
     let below = match table.panel {
@@ -35,7 +47,7 @@ pub(super) fn draw(table: &Table, now: Timestamp, frame: &mut Frame<'_>) {
     rows(table, now, grid, frame);
     below_it(&table.panel, panel, frame);
     frame.render_widget(said(table), note);
-    frame.render_widget(keys(&table.panel).dim(), help);
+    frame.render_widget(keys(&table.panel, frame.area().width).dim(), help);
 }
 
 fn heading(table: &Table) -> Line<'static> {
@@ -59,24 +71,31 @@ fn heading(table: &Table) -> Line<'static> {
 
 fn rows(table: &Table, now: Timestamp, area: Rect, frame: &mut Frame<'_>) {
     let rows = table.rows();
-    let lines = rows.iter().map(|row| line(row, now));
-    let widths = [
-        Constraint::Length(11),
-        Constraint::Max(12),
-        Constraint::Max(18),
-        Constraint::Min(16),
-        Constraint::Length(12),
-        Constraint::Max(20),
-    ];
+    let columns = columns(area.width);
+    let lines = rows.iter().map(|row| line(row, now, columns));
+    let widths = columns
+        .iter()
+        .map(|column| WIDTHS.get(*column).copied().unwrap_or_default());
+    let heads = columns.iter().filter_map(|column| HEADS.get(*column).copied());
     let grid = Grid::new(lines, widths)
-        .header(Line_::new(HEADS).style(Style::new().add_modifier(Modifier::UNDERLINED)))
+        .header(Line_::new(heads).style(Style::new().add_modifier(Modifier::UNDERLINED)))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
         .highlight_symbol("▶ ");
     let mut state = TableState::new().with_selected(table.position());
     frame.render_stateful_widget(grid, area, &mut state);
 }
 
-fn line(row: &Row, now: Timestamp) -> Line_<'static> {
+/// Which columns there is room for: where it is narrow, what tells threads apart goes before where they are.
+fn columns(width: u16) -> &'static [usize] {
+    match width {
+        0..40 => &[0, 3],
+        40..64 => &[0, 3, 4],
+        64..90 => &[0, 3, 4, 5],
+        90.. => &[0, 1, 2, 3, 4, 5],
+    }
+}
+
+fn line(row: &Row, now: Timestamp, columns: &[usize]) -> Line_<'static> {
     let style = match (urgency(row), row.state.as_str()) {
         (2, _) => attention(),
         (1, _) => Style::new().fg(Color::Green),
@@ -85,14 +104,16 @@ fn line(row: &Row, now: Timestamp) -> Line_<'static> {
     };
     let age = age(row, now).map(spoken).unwrap_or_default();
     let asks = asks(row);
-    Line_::new([
+    let cells = [
         Cell::from(fact(&row.state)).style(style),
         Cell::from(fact(&row.machine)),
         Cell::from(fact(&row.project)),
         Cell::from(fact(&row.title)),
         Cell::from(age),
         Cell::from(asks),
-    ])
+    ];
+    let shown = columns.iter().filter_map(|column| cells.get(*column).cloned());
+    Line_::new(shown)
 }
 
 /// What somebody has to do about it.
@@ -148,8 +169,9 @@ fn said(table: &Table) -> Line<'static> {
     Line::from(away.join("; ")).style(Style::new().fg(Color::Red))
 }
 
-fn keys(panel: &Panel) -> Line<'static> {
+fn keys(panel: &Panel, width: u16) -> Line<'static> {
     Line::from(match panel {
+        Panel::Nothing | Panel::Opening { .. } if width < ALL_KEYS => "Enter read  a answer  i stop  f filter  q quit",
         Panel::Nothing | Panel::Opening { .. } => {
             "↑↓ select  Enter read  a answer  i interrupt  f filter  r refresh  q quit"
         }

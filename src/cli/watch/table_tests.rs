@@ -220,6 +220,23 @@ fn a_thread_that_comes_too_late_opens_nothing() {
 }
 
 #[test]
+fn where_it_is_narrow_what_tells_threads_apart_has_the_room() {
+    let lines = |width: u16| {
+        let mut terminal = Terminal::new(TestBackend::new(width, 12)).unwrap();
+        terminal
+            .draw(|frame| draw(&table(), NOW.parse().unwrap(), frame))
+            .unwrap();
+        terminal.backend().to_string()
+    };
+    assert!(lines(100).contains("machine") && lines(100).contains("r refresh"));
+    assert!(lines(80).contains("asks") && !lines(80).contains("project"));
+    let narrow = lines(50);
+    assert!(narrow.contains("title") && !narrow.contains("machine"), "{narrow}");
+    assert!(narrow.contains("q quit"), "{narrow}");
+    assert!(!lines(30).contains("asks "), "{}", lines(30));
+}
+
+#[test]
 fn hostile_text_stays_in_its_cell() {
     let evil = format!("\u{1b}[2J\u{9b}1A\u{202e}\u{200b}\r\n\t{}", "long ".repeat(2_000));
     let mut table = Table::default();

@@ -2,20 +2,38 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Whether bytes came since it was last asked.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<AtomicBool>);
+/// Whether bytes came since it was last asked, and when the last ones came.
+#[derive(Clone, Debug)]
+pub(super) struct Heard(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    fresh: AtomicBool,
+    last: Mutex<Instant>,
+}
 
 impl Heard {
     /// Asks, and forgets.
     pub(super) fn take(&self) -> bool {
-        self.0.swap(false, Ordering::Relaxed)
+        self.0.fresh.swap(false, Ordering::Relaxed)
+    }
+
+    /// How long ago the last bytes came; at first, how long ago the line was opened.
+    pub(super) fn silent_for(&self) -> Duration {
+        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.elapsed()
+    }
+
+    fn handle_bytes(&self) {
+        self.0.fresh.store(true, Ordering::Relaxed);
+        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 }
 
@@ -28,7 +46,10 @@ pub(super) struct Listening<S> {
 
 impl<S> Listening<S> {
     pub(super) fn new(inner: S) -> (Self, Heard) {
-        let heard = Heard::default();
+        let heard = Heard(Arc::new(Inner {
+            fresh: AtomicBool::new(false),
+            last: Mutex::new(Instant::now()),
+        }));
         let listening = Self {
             inner,
             heard: heard.clone(),
@@ -42,7 +63,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.heard.0.store(true, Ordering::Relaxed);
+            self.heard.handle_bytes();
         }
         polled
     }
