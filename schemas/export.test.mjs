@@ -223,7 +223,7 @@ describe("what is written", () => {
       const root = checkout();
       fs.mkdirSync(path.join(root, store), { recursive: true });
       fs.cpSync(fs.realpathSync(path.join(here, "node_modules/effect-4.0")), path.join(root, store, "effect"), { recursive: true });
-      fs.appendFileSync(path.join(root, store, "effect/dist/Schema.js"), 'console.error("the effect of the checkout");\n');
+      fs.appendFileSync(path.join(root, store, "effect/dist/Schema.js"), '\nconsole.error("the effect of the checkout");\n');
       if (link) {
         fs.mkdirSync(path.join(root, link), { recursive: true });
         fs.symlinkSync(path.join(root, store, "effect"), path.join(root, link, "effect"));
