@@ -175,9 +175,10 @@ describe("what is written", () => {
   });
 
   it("says numbers, literals, records and recursion in one way", () => {
-    const { count, between, seconds, version, only } = defs.Thread.properties;
+    const { count, between, size, seconds, version, only } = defs.Thread.properties;
     assert.deepEqual(count, { maximum: Number.MAX_SAFE_INTEGER, minimum: 0, type: "integer" });
     assert.deepEqual(between, { maximum: 50, minimum: 1, type: "integer" });
+    assert.deepEqual(size, { maximum: 100, minimum: 1, type: "integer" });
     assert.deepEqual(seconds.anyOf[1].enum, ["Infinity", "-Infinity", "NaN"]);
     assert.deepEqual([version.enum, only.anyOf[0].enum], [[1], ["one"]]);
     assert.deepEqual([defs.Answers, defs.Labels.additionalProperties], [{ type: "object" }, string]);
