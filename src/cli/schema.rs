@@ -84,14 +84,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn newest(path: Option<&Path>) -> Result<Schema, Failure> {
-    match path {
-        Some(path) => read(path),
-        None => {
-            let built_in = Schema::built_in().map_err(Failure::said)?;
-            let first = built_in.into_iter().next();
-            first.ok_or_else(|| Failure::said("the program was built with no contract"))
-        }
+    if let Some(path) = path {
+        return read(path);
     }
+    let first = Schema::built_in().map_err(Failure::said)?.into_iter().next();
+    first.ok_or_else(|| Failure::said("the program was built with no contract"))
 }
 
 fn compare(old: &Path, new: &Path, json: bool) -> Result<(), Failure> {
