@@ -90,27 +90,38 @@ fn sends(contract: &Contract, selection: &Selection) -> Vec<Error> {
         let required = required(&schema);
         let gone = filled.iter().filter(|field| !fields.contains(field.as_str()));
         found.extend(gone.map(|field| {
-            let others: Vec<&str> = fields.iter().filter(|known| !filled.iter().any(|one| one == *known)).copied().collect();
-            let mend = format!(
-                "take it out of the row and of what fills it in `src/machine/dialect`, or name what it is called now: the type has also {}",
-                others.join(", ")
-            );
-            Error::new(&selection.file, &at, format!("lists `{field}`, which the type has no more"), &mend)
+            let others = fields
+                .iter()
+                .filter(|known| !filled.iter().any(|one| one == *known) && !is_tag(&schema, known));
+            let others: Vec<&str> = others.copied().collect();
+            let renamed = if others.is_empty() {
+                String::new()
+            } else {
+                format!(
+                    ", or name what it is called now, if that is one of: {}",
+                    others.join(", ")
+                )
+            };
+            let mend = format!("take it out of the row and of what fills it in `src/machine/dialect`{renamed}");
+            Error::new(
+                &selection.file,
+                &at,
+                format!("lists `{field}`, which the type has no more"),
+                &mend,
+            )
         }));
         let unfilled = required.iter().filter(|field| !filled.iter().any(|one| one == *field));
-        // A tag is written by the union.
-        let unfilled = unfilled.filter(|field| {
-            schema["properties"][**field]
-                .get("enum")
-                .is_none_or(|words| words.as_array().is_none_or(|words| words.len() != 1))
-        });
+        let unfilled = unfilled.filter(|field| !is_tag(&schema, field));
         found.extend(unfilled.map(|field| {
-            let mend = "fill it in `src/machine/dialect`, and add it to the row";
+            let mend = format!(
+                "fill it in `src/machine/dialect`, and add it to `{at}` in {}",
+                selection.file
+            );
             Error::new(
                 &contract.file,
                 &format!("{name}.{field}"),
                 "is required now, and nothing fills it",
-                mend,
+                &mend,
             )
         }));
     }
@@ -174,6 +185,12 @@ pub fn shape(contract: &Contract, selection: &Selection, name: &str) -> Option<V
             .unwrap_or(schema)
             .clone(),
     )
+}
+
+/// A field of one word, which the union writes.
+fn is_tag(schema: &Value, field: &str) -> bool {
+    let words = schema["properties"][field].get("enum").and_then(Value::as_array);
+    words.is_some_and(|words| words.len() == 1)
 }
 
 fn object(schema: &Value) -> BTreeSet<&str> {

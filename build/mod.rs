@@ -21,34 +21,21 @@ use std::path::Path;
 
 use normalise::Direction;
 use schema::{Contract, Selection};
+use shared::PROTOCOLS;
 pub use shared::{Error, normalise, schema};
 
-/// T3's contracts, what is taken of each, and the file that it becomes.
-const PROTOCOLS: [(&str, &str, &str); 2] = [
-    (
-        "schemas/t3/protocol-1/contract.json",
-        "schemas/selection-protocol-1.toml",
-        "protocol_v1.rs",
-    ),
-    (
-        "schemas/t3/protocol-2/contract.json",
-        "schemas/selection.toml",
-        "protocol_v2.rs",
-    ),
-];
-/// T3's contract of protocol 2, which the table is checked against word by word.
-const PROTOCOL_2: &str = "schemas/t3/protocol-2/contract.json";
-/// What is taken of it.
-const SELECTION: &str = "schemas/selection.toml";
-/// What its run statuses and request kinds mean.
+/// What the words of T3's contracts mean.
 const LIFECYCLE: &str = "schemas/lifecycle.toml";
 
-/// Says whether what stands in `schemas/` fits together: everything that does not, one line each.
+/// Says whether what stands in `schemas/` fits together, protocol by protocol: everything that does not, one line each.
 pub fn check(root: &Path) -> Result<(), String> {
-    let contract = Contract::read(root, PROTOCOL_2).map_err(|error| error.line())?;
-    let selection = Selection::read(root, SELECTION).map_err(|error| error.line())?;
     let table = std::fs::read_to_string(root.join(LIFECYCLE)).map_err(|error| format!("{LIFECYCLE}: {error}"))?;
-    let problems = shared::check::problems(&contract, &selection, &table, "protocol-2");
+    let mut problems = Vec::new();
+    for protocol in PROTOCOLS {
+        let contract = Contract::read(root, protocol.contract).map_err(|error| error.line())?;
+        let selection = Selection::read(root, protocol.selection).map_err(|error| error.line())?;
+        problems.extend(shared::check::problems(&contract, &selection, &table, protocol.name));
+    }
     if problems.is_empty() {
         Ok(())
     } else {
@@ -58,11 +45,11 @@ pub fn check(root: &Path) -> Result<(), String> {
 
 /// Writes the types of T3's protocols, from `schemas/t3` by the selections.
 pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
-    for (contract, selection, file) in PROTOCOLS {
-        let contract = Contract::read(root, contract)?;
-        let selection = Selection::read(root, selection)?;
+    for protocol in PROTOCOLS {
+        let contract = Contract::read(root, protocol.contract)?;
+        let selection = Selection::read(root, protocol.selection)?;
         let text = generate(&contract, &selection)?;
-        let file = out.join(file);
+        let file = out.join(format!("protocol_v{}.rs", protocol.number));
         std::fs::write(&file, text).map_err(|error| {
             Error::new(
                 &file.to_string_lossy(),

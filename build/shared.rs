@@ -7,6 +7,35 @@ pub mod normalise;
 pub mod schema;
 pub mod tables;
 
+/// Where the files of one of T3's protocols are, from the root of the repository.
+#[derive(Clone, Copy, Debug)]
+pub struct Protocol {
+    /// Its number.
+    pub number: u32,
+    /// How the lifecycle's mapping names it.
+    pub name: &'static str,
+    /// What T3 says.
+    pub contract: &'static str,
+    /// What is taken of it.
+    pub selection: &'static str,
+}
+
+/// T3's protocols, the newest first.
+pub const PROTOCOLS: [Protocol; 2] = [
+    Protocol {
+        number: 2,
+        name: "protocol-2",
+        contract: "schemas/t3/protocol-2/contract.json",
+        selection: "schemas/selection.toml",
+    },
+    Protocol {
+        number: 1,
+        name: "protocol-1",
+        contract: "schemas/t3/protocol-1/contract.json",
+        selection: "schemas/selection-protocol-1.toml",
+    },
+];
+
 /// What is wrong with a schema, for the person who changed it.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {at}: {what}\n  to mend it: {mend}")]

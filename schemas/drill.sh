@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The drill of an upgrade, with the compiler: an older state of T3's contract, the one that is kept, and one made up. By hand: it checks the
-# crate twice (`schema check`, which CI's tests run, says the same without a compiler). Works in a copy, of what is committed.
+# The drill of an upgrade, with the compiler: an older state of T3's contract, the one that is kept, and one made up. It checks the crate
+# twice, which takes two minutes of one core (`schema check` says the same without a compiler). Works in a copy, of what is committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 older=${1:-tests/fixtures/protocol-2-older.json}

@@ -25,6 +25,7 @@ async function main() {
   const origin = provenance(checkout, profile, loaded, document);
   write(out, document, origin.text);
   for (const { module, why } of loaded.failed) console.error(`note: ${module} was left out: ${why}`);
+  for (const note of origin.notes) console.error(`note: ${note}`);
   console.log(`${out}: protocol ${profile.protocol}, ${Object.keys(document.$defs).length} types, sha256 ${origin.sha256}`);
 }
 

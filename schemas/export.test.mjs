@@ -105,6 +105,42 @@ describe("what is written", () => {
     assert.deepEqual(Object.keys(defs).filter((name) => /_\d+$/.test(name)), []);
   });
 
+  it("names what is optional and holds a default", () => {
+    assert.deepEqual(defs.Thread.properties.advice, ref("Advice"));
+  });
+
+  it("does not mind what is said of a key", () => {
+    assert.deepEqual(defs.Thread.properties.spoken, ref("Lineage"));
+  });
+
+  it("names the members of a union that only stands below a default", () => {
+    assert.deepEqual(defs.Work.anyOf.slice(0, 2), ["WorkAgent", "WorkOther"].map(ref));
+    assert.deepEqual(defs.Work.anyOf[2].properties.kind, { anyOf: [string, nothing] });
+  });
+
+  it("gives no name to a member that travels under another word than it is read as", () => {
+    const [agent, command, ...others] = defs.Source.anyOf;
+    assert.deepEqual([agent.properties.work.enum, command.properties.kind.enum], [["agent"], ["shell_command"]]);
+    assert.deepEqual(others.slice(0, 2), ["SourceAgent", "SourceOther"].map(ref));
+  });
+
+  it("names no member after a type that is written otherwise than it travels", () => {
+    const [logo, emoji, unknown] = defs.ReceivedBadge.anyOf;
+    assert.deepEqual([logo.properties.kind.enum, emoji, unknown.properties], [["logo"], ref("BadgeEmoji"), { kind: string }]);
+    assert.deepEqual(Object.keys(defs).filter((name) => name.startsWith("Stored")), []);
+  });
+
+  it("calls a type that has two names by the first, and no type by the name of a check", () => {
+    assert.deepEqual(defs.FoundDiff.required, ["from", "to", "threadId", "diff"]);
+    assert.deepEqual(defs.DiffInput.required, ["from", "to", "threadId"]);
+    assert.deepEqual([defs.ShownDiff, defs.Range], [undefined, undefined]);
+  });
+
+  it("takes forms and errors of HTTP as the objects that they are", () => {
+    assert.deepEqual(defs.TokenRequest.properties.scope, string);
+    assert.deepEqual(defs.TokenError.properties._tag.enum, ["SmallTokenError"]);
+  });
+
   it("keeps the second null of a field where absent and null differ", () => {
     assert.deepEqual(defs.Thread.properties.branch, { anyOf: [string, nothing, nothing] });
     assert.deepEqual(defs.Thread.properties.note, { anyOf: [string, nothing] });
@@ -128,9 +164,10 @@ describe("what is written", () => {
     assert.deepEqual(defs.ModelSelection.required, ["instanceId", "model"]);
   });
 
-  it("names the elements of open arrays and leaves out what nobody reads", () => {
+  it("names the elements of open arrays, which may have holes, and leaves out what nobody reads", () => {
     assert.deepEqual(defs.ServerConfig.properties, {
       limits: { anyOf: [{}, nothing] },
+      plugins: { items: { anyOf: [ref("Provider"), nothing] }, type: "array" },
       providers: { items: ref("Provider"), type: "array" },
       settings: {},
     });
@@ -138,9 +175,10 @@ describe("what is written", () => {
   });
 
   it("says numbers, literals, records and recursion in one way", () => {
-    const { count, between, seconds, version, only } = defs.Thread.properties;
+    const { count, between, size, seconds, version, only } = defs.Thread.properties;
     assert.deepEqual(count, { maximum: Number.MAX_SAFE_INTEGER, minimum: 0, type: "integer" });
     assert.deepEqual(between, { maximum: 50, minimum: 1, type: "integer" });
+    assert.deepEqual(size, { maximum: 100, minimum: 1, type: "integer" });
     assert.deepEqual(seconds.anyOf[1].enum, ["Infinity", "-Infinity", "NaN"]);
     assert.deepEqual([version.enum, only.anyOf[0].enum], [[1], ["one"]]);
     assert.deepEqual([defs.Answers, defs.Labels.additionalProperties], [{ type: "object" }, string]);
@@ -152,7 +190,9 @@ describe("what is written", () => {
     assert.match(done.provenance, /^version = "1\.2\.3"$/m);
     assert.match(done.provenance, /^protocol = 7$/m);
     assert.match(done.provenance, /^sha256 = "[0-9a-f]{64}"$/m);
-    assert.match(done.provenance, /^ {4}"Command", "RpcError", "ServerConfig", "Snapshot",$/m);
+    assert.match(done.provenance, /^ {4}"Command", "DiffInput", "FoundDiff", "RpcError", "ServerConfig", "Snapshot", "TokenError", "TokenRequest",$/m);
+    assert.doesNotMatch(done.provenance, /^(commit|date)/m);
+    assert.match(done.stderr, /note: no commit is written: the checkout has no \.git/);
     const root = checkout("effect");
     const env = { ...process.env, GIT_COMMITTER_DATE: "2026-02-03T04:05:06Z" };
     const git = (...args) => assert.equal(spawnSync("git", ["-C", root, "-c", "user.name=a", "-c", "user.email=a@b", ...args], { env }).status, 0);
@@ -162,6 +202,49 @@ describe("what is written", () => {
     const { provenance } = exported(root);
     assert.match(provenance, /^date = "2026-02-03"$/m);
     assert.match(provenance, /^commit = "[0-9a-f]{40}"$/m);
+    // A clone without history has the commit as well.
+    const shallow = path.join(room, "shallow");
+    assert.equal(spawnSync("git", ["clone", "--quiet", "--depth", "1", `file://${root}`, shallow]).status, 0);
+    fs.cpSync(path.join(root, "packages"), path.join(shallow, "packages"), { recursive: true });
+    assert.equal(exported(shallow).provenance, provenance);
+    fs.appendFileSync(path.join(root, "packages/contracts/package.json"), "\n");
+    const changed = exported(root);
+    assert.match(changed.provenance, /^commit = "[0-9a-f]{40}-dirty"$/m);
+    assert.match(changed.stderr, /note: packages\/contracts is not as committed/);
+    fs.rmSync(path.join(root, ".git/HEAD"));
+    assert.match(exported(root).stderr, /note: no commit is written: .*not a git repository/);
+  });
+
+  it("is found with each package manager's way to install", () => {
+    for (const [store, link] of [
+      ["node_modules/.pnpm/effect@4.1.0_abc/node_modules", "packages/contracts/node_modules"],
+      ["node_modules/.bun/effect@4.1.0/node_modules", "packages/contracts/node_modules"],
+      ["node_modules", undefined],
+    ]) {
+      const root = checkout();
+      fs.mkdirSync(path.join(root, store), { recursive: true });
+      fs.cpSync(fs.realpathSync(path.join(here, "node_modules/effect-4.0")), path.join(root, store, "effect"), { recursive: true });
+      fs.appendFileSync(path.join(root, store, "effect/dist/Schema.js"), '\nconsole.error("the effect of the checkout");\n');
+      if (link) {
+        fs.mkdirSync(path.join(root, link), { recursive: true });
+        fs.symlinkSync(path.join(root, store, "effect"), path.join(root, link, "effect"));
+      }
+      const own = exported(root);
+      assert.equal(own.text, done.text, store);
+      assert.match(own.stderr, /the effect of the checkout/, store);
+    }
+  });
+
+  it("does not depend on how lines end", () => {
+    const source = path.join(fixture, "packages/contracts/src");
+    const files = fs.readdirSync(source).map((name) => [name, fs.readFileSync(path.join(source, name), "utf8").replaceAll("\n", "\r\n")]);
+    assert.equal(exported(checkout(undefined, Object.fromEntries(files))).text, done.text);
+  });
+
+  it("replaces what a run that was stopped left behind", () => {
+    const out = fs.mkdtempSync(path.join(room, "out-"));
+    for (const name of ["contract.json.new", "provenance.toml.new"]) fs.writeFileSync(path.join(out, name), "{");
+    assert.deepEqual(exported(checkout(), { out }).written, ["contract.json", "provenance.toml"]);
   });
 
   it("lends the name of a scalar only where the profile says so", () => {

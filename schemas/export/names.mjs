@@ -13,15 +13,21 @@ export function names({ Schema, exports }, profile) {
   const unions = [];
   for (const name of sorted) {
     const { schema } = exports.get(name);
-    for (const side of [schema, attempt(() => Schema.toEncoded(schema))]) {
+    for (const side of sides(Schema, schema)) {
       const ast = side && shown(Schema, side);
       if (!ast || !lendsName(ast, side, own(name), profile)) continue;
       if (!byAst.has(ast)) byAst.set(ast, own(name));
-      if (ast._tag === "Union") unions.push([own(name), side.ast, ast]);
+      if (ast._tag === "Union") unions.push([own(name), schema.ast, ast]);
     }
   }
   for (const [name, written, ast] of unions) nameArms({ Schema, byAst, profile }, name, written, ast);
   return byAst;
+}
+
+// An optional key makes a copy of its schema; effect 4.0 then encodes the copy, 4.1 what was copied.
+function sides(Schema, schema) {
+  const optional = attempt(() => Schema.optionalKey(schema));
+  return [schema, optional].flatMap((side) => [side, side && attempt(() => Schema.toEncoded(side))]);
 }
 
 /** What an export is called. */
@@ -77,11 +83,13 @@ function bottom(ast) {
 
 // The members of a union that have no name get one of the union's name and their tag.
 function nameArms({ Schema, byAst, profile }, union, written, ast) {
-  const arms = ast.types.map((arm, at) => ({ met: bottom(arm), decodeOnly: decodeOnly(written.types?.[at]) }));
-  const tag = findTag(arms.filter((arm) => !arm.decodeOnly));
+  // What is written otherwise than it travels is no union of these members.
+  if (written._tag !== "Union" || written.encoding?.length) return;
+  const arms = ast.types.map((arm, at) => ({ met: bottom(arm), as: written.types[at] })).filter(({ as }) => !decodeOnly(as));
+  const tag = findTag(arms);
   if (!tag) return;
-  for (const { met, decodeOnly } of arms) {
-    if (decodeOnly || byAst.has(met) || met._tag !== "Objects") continue;
+  for (const { met, as } of arms) {
+    if (byAst.has(met) || met._tag !== "Objects" || rewords(as, tag)) continue;
     const words = wordsOf(met, tag);
     if (words) byAst.set(met, union + armName(profile.arms[union] ?? {}, union, words));
   }
@@ -90,6 +98,11 @@ function nameArms({ Schema, byAst, profile }, union, written, ast) {
 // A member that is written as a transformation is there to read what older servers wrote.
 function decodeOnly(ast) {
   return ast?._tag !== "Declaration" && (ast?.encoding?.length ?? 0) > 0;
+}
+
+// A member whose tag is decoded as another word: the union has that one too.
+function rewords(ast, tag) {
+  return (ast?.propertySignatures ?? []).some(({ name, type }) => name === tag && type.encoding?.length > 0);
 }
 
 function findTag(arms) {

@@ -43,6 +43,8 @@ const PLAIN = new Set(["type", "enum", "minimum", "maximum", "exclusiveMinimum",
 export function normalise(schema, rename) {
   if (schema.$ref !== undefined) return { $ref: DEFS + rename(schema.$ref.slice(DEFS.length)) };
   const flat = merge(schema);
+  // What is said of a key stands beside a reference, which says all else.
+  if (flat.$ref !== undefined && Object.keys(flat).every((key) => key === "$ref" || DROPPED.has(key))) return normalise({ $ref: flat.$ref }, rename);
   const done = {};
   const inner = (value) => normalise(value, rename);
   for (const [key, value] of Object.entries(flat)) {

@@ -13,14 +13,15 @@ export function text(document) {
   return JSON.stringify(document, null, 1);
 }
 
-/** `provenance.toml`. Its dates are the checkout's, so that a second run writes the same. */
+/** `provenance.toml`. Its dates are the checkout's, so that a second run writes the same; `notes` say what it lacks. */
 export function provenance(checkout, profile, loaded, document) {
   const sha256 = createHash("sha256").update(text(document)).digest("hex");
+  const { commit, date, notes } = commits(checkout);
   const facts = [
     ["source", "T3 Code, packages/contracts"],
     ["version", version(checkout)],
-    ["commit", git(checkout, "%H")],
-    ["date", git(checkout, "%cs")],
+    ["commit", commit],
+    ["date", date],
     ["protocol", profile.protocol],
     ["file", "contract.json"],
     ["sha256", sha256],
@@ -33,7 +34,7 @@ export function provenance(checkout, profile, loaded, document) {
     lines.push("# Modules that could not be loaded: their types have no names here.", list("left_out", loaded.failed.map(({ module }) => module)));
   }
   lines.push("# Types that nothing else in the contract refers to: what was exported; the rest came along.", list("roots", unreferred(document)));
-  return { sha256, text: `${lines.join("\n")}\n` };
+  return { sha256, text: `${lines.join("\n")}\n`, notes };
 }
 
 function unreferred(document) {
@@ -67,13 +68,17 @@ function version(checkout) {
   return undefined;
 }
 
-// Only a checkout's own commit: not that of a repository around it.
-function git(checkout, format) {
-  if (!fs.existsSync(path.join(checkout, ".git"))) return undefined;
+// Only a checkout's own commit, not that of a repository around it; an archive has none. Contracts that were changed since are not the commit's.
+function commits(checkout) {
+  if (!fs.existsSync(path.join(checkout, ".git"))) return { notes: ["no commit is written: the checkout has no .git"] };
+  const git = (...args) => execFileSync("git", ["-C", checkout, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
   try {
-    return execFileSync("git", ["-C", checkout, "log", "-1", `--format=${format}`], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim() || undefined;
-  } catch {
-    return undefined;
+    const [commit, date] = git("log", "-1", "--format=%H %cs").split(" ");
+    if (!git("status", "--porcelain", "--untracked-files=no", "--", "packages/contracts")) return { commit, date, notes: [] };
+    return { commit: `${commit}-dirty`, date, notes: ["packages/contracts is not as committed: the commit is written with -dirty"] };
+  } catch (error) {
+    const why = String(error.stderr || error.message).trim().split("\n")[0];
+    return { notes: [`no commit is written: ${why}`] };
   }
 }
 

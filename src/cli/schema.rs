@@ -22,6 +22,7 @@ A contract is a contract.json that schemas/export.mjs wrote, or the folder that 
 Examples:
   t3code-mcp schema show Run
   t3code-mcp schema diff schemas/t3/protocol-2 /tmp/protocol-2
+  t3code-mcp schema check /tmp/protocol-1
   t3code-mcp schema check /tmp/protocol-2 --tables schemas";
 
 #[derive(Debug, Subcommand)]
@@ -56,9 +57,9 @@ enum Command {
     )]
     /// Say everything that keeps a contract from fitting, as the build would
     Check {
-        /// The contract; without it the one that the program was built with
+        /// The contract, judged by the tables of its protocol; without it those that the program was built with
         contract: Option<PathBuf>,
-        /// The folder of selection.toml and lifecycle.toml; without it those that the program was built with
+        /// The folder of selection.toml, selection-protocol-1.toml and lifecycle.toml; without it those that the program was built with
         #[arg(long, value_name = "DIR")]
         tables: Option<PathBuf>,
         /// Print a JSON object
@@ -70,16 +71,28 @@ enum Command {
 /// Runs one of the three.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
-        Command::Show { name, contract, json } => show(&read(contract.as_deref())?, name.as_deref(), *json),
+        Command::Show { name, contract, json } => show(&newest(contract.as_deref())?, name.as_deref(), *json),
         Command::Diff { old, new, json } => compare(old, new, *json).map_err(trouble),
         Command::Check { contract, tables, json } => {
-            check(&read(contract.as_deref())?, &read_tables(tables.as_deref())?, *json)
+            let tables = read_tables(tables.as_deref())?;
+            match contract {
+                Some(contract) => check(&[read(contract)?], &tables, *json),
+                None => check(&Schema::built_in().map_err(Failure::said)?, &tables, *json),
+            }
         }
     }
 }
 
+fn newest(path: Option<&Path>) -> Result<Schema, Failure> {
+    if let Some(path) = path {
+        return read(path);
+    }
+    let first = Schema::built_in().map_err(Failure::said)?.into_iter().next();
+    first.ok_or_else(|| Failure::said("the program was built with no contract"))
+}
+
 fn compare(old: &Path, new: &Path, json: bool) -> Result<(), Failure> {
-    changes(&read(Some(old))?, &read(Some(new))?, json)
+    changes(&read(old)?, &read(new)?, json)
 }
 
 /// That nothing could be compared must not look like a finding.
@@ -93,25 +106,45 @@ fn trouble(failure: Failure) -> Failure {
     }
 }
 
-fn read(path: Option<&Path>) -> Result<Schema, Failure> {
-    let Some(path) = path else {
-        return Schema::built_in().map_err(Failure::said);
-    };
-    let file = if path.is_dir() {
-        path.join("contract.json")
+fn read(path: &Path) -> Result<Schema, Failure> {
+    let (file, protocol) = if path.is_dir() {
+        (path.join("contract.json"), protocol_of(&path.join("provenance.toml"))?)
     } else {
-        path.to_owned()
+        (path.to_owned(), None)
     };
-    Schema::parse(&file.to_string_lossy(), &text(&file)?).map_err(Failure::said)
+    Schema::parse(&file.to_string_lossy(), &text(&file)?, protocol).map_err(Failure::said)
+}
+
+/// What the exporter wrote beside a contract; without it the contract's names tell the protocol.
+fn protocol_of(provenance: &Path) -> Result<Option<u32>, Failure> {
+    #[derive(serde::Deserialize)]
+    struct Provenance {
+        protocol: u32,
+    }
+    if !provenance.exists() {
+        return Ok(None);
+    }
+    let read: Result<Provenance, _> = toml::from_str(&text(provenance)?);
+    let read = read.map_err(|error| {
+        Failure::said(format_args!(
+            "{}: {}: export the contract again",
+            provenance.display(),
+            error.message()
+        ))
+    })?;
+    Ok(Some(read.protocol))
 }
 
 fn read_tables(folder: Option<&Path>) -> Result<Tables, Failure> {
     let Some(folder) = folder else {
         return Tables::built_in().map_err(Failure::said);
     };
-    let file = folder.join("selection.toml");
-    let (selection, lifecycle) = (text(&file)?, text(&folder.join("lifecycle.toml"))?);
-    Tables::parse(&file.to_string_lossy(), &selection, &lifecycle).map_err(Failure::said)
+    let mut selections = Vec::new();
+    for file in Tables::files() {
+        let file = folder.join(file);
+        selections.push((file.to_string_lossy().into_owned(), text(&file)?));
+    }
+    Tables::parse(selections.into_iter(), &text(&folder.join("lifecycle.toml"))?).map_err(Failure::said)
 }
 
 fn text(file: &Path) -> Result<String, Failure> {
@@ -183,12 +216,17 @@ fn section<'c>(head: &str, changes: impl Iterator<Item = &'c Change>) -> Result<
     output::answer(format_args!("{head}:\n{}", lines.concat()))
 }
 
-fn check(schema: &Schema, tables: &Tables, json: bool) -> Result<(), Failure> {
-    let problems = tables.problems(schema);
+fn check(schemas: &[Schema], tables: &Tables, json: bool) -> Result<(), Failure> {
+    let problems: Vec<String> = schemas.iter().flat_map(|schema| tables.problems(schema)).collect();
     if json {
         output::json(&json!({"ok": problems.is_empty(), "problems": problems}))?;
     } else if problems.is_empty() {
-        output::answer(format_args!("the contract fits"))?;
+        let fits = if schemas.len() == 1 {
+            "the contract fits"
+        } else {
+            "the contracts fit"
+        };
+        output::answer(format_args!("{fits}"))?;
     } else {
         for problem in &problems {
             output::answer(format_args!("{problem}"))?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::build::tables;
 use super::compare::Comparison;
 use super::used::used;
-use super::{PROTOCOL, Schema, Tables};
+use super::{Schema, Tables};
 
 /// What a change means.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -32,17 +32,28 @@ pub struct Change {
     pub what: String,
 }
 
-/// Every change from one contract to another, the ones that matter first.
+/// Every change from one contract to another of the same protocol, the ones that matter first.
 pub fn diff(old: &Schema, new: &Schema, tables: &Tables) -> Result<Vec<Change>, String> {
-    let mut watched = tables::places(&tables.lifecycle, PROTOCOL).map_err(|refused| refused.to_string())?;
-    watched.extend(tables.selection.decided.keys().cloned());
+    let (Some(judge), Some(other)) = (tables.judge(old), tables.judge(new)) else {
+        return Err("there are no tables to judge by".to_owned());
+    };
+    if judge.protocol.number != other.protocol.number {
+        return Err(format!(
+            "{} is of protocol {} and {} of protocol {}: only contracts of one protocol can be compared",
+            old.contract.file, judge.protocol.number, new.contract.file, other.protocol.number
+        ));
+    }
+    let selection = judge.selection;
+    let places = tables::places(judge.lifecycle, judge.protocol.name);
+    let mut watched = places.map_err(|refused| refused.to_string())?;
+    watched.extend(selection.decided.keys().cloned());
     let mut changes = words(old, new, &watched);
     let comparison = Comparison {
-        old: &old.0.defs,
-        new: &new.0.defs,
-        before: used(&old.0.defs, &tables.selection),
-        after: used(&new.0.defs, &tables.selection),
-        selection: &tables.selection,
+        old: &old.contract.defs,
+        new: &new.contract.defs,
+        before: used(&old.contract.defs, selection),
+        after: used(&new.contract.defs, selection),
+        selection,
         watched: &watched,
     };
     changes.extend(comparison.run());

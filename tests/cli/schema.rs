@@ -10,6 +10,10 @@ fn newest() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/t3/protocol-2/contract.json")
 }
 
+fn protocol_1() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/t3/protocol-1/contract.json")
+}
+
 /// T3 of August 2026.
 fn older() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/protocol-2-older.json")
@@ -53,7 +57,7 @@ fn file(place: &Place, name: &str, text: &str) -> PathBuf {
 fn tables(place: &Place, replacements: &[(&str, &str, &str)]) -> PathBuf {
     let folder = place.path("tables");
     std::fs::create_dir_all(&folder).unwrap();
-    for name in ["selection.toml", "lifecycle.toml"] {
+    for name in ["selection.toml", "selection-protocol-1.toml", "lifecycle.toml"] {
         let mut text =
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas").join(name)).unwrap();
         for (_, from, to) in replacements.iter().filter(|(table, ..)| *table == name) {
@@ -93,7 +97,103 @@ fn nothing_changed_is_said() {
 #[test]
 fn what_the_build_has_fits() {
     let ran = run(&["check"], &[]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "the contracts fit\n"));
+    for contract in [newest(), protocol_1(), protocol_1().parent().unwrap().to_owned()] {
+        let ran = run(&["check"], &[&contract]);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(0), "the contract fits\n"));
+    }
+}
+
+#[test]
+fn protocol_1_is_judged_by_its_own_tables() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(protocol_1())
+        .unwrap()
+        .replace("\"thread.session.stop\"", "\"thread.session.end\"");
+    let mut contract: Value = serde_json::from_str(&text).unwrap();
+    let defs = &mut contract["$defs"];
+    let words = |value: &mut Value, word: &str| value["enum"].as_array_mut().unwrap().push(json!(word));
+    words(&mut defs["LatestTurn"]["properties"]["state"], "paused");
+    words(&mut defs["ProviderApprovalDecision"], "acceptAlways");
+    let start = &mut defs["CommandThreadTurnStart"];
+    start["properties"]["priority"] = json!({"type": "string"});
+    start["required"].as_array_mut().unwrap().push(json!("priority"));
+    let contract = file(&place, "made-up.json", &contract.to_string());
+    let ran = run(&["diff"], &[&protocol_1(), &contract]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(2), ""));
+    assert_snapshot!("diff_protocol_1", ran.out);
+    let ran = run(&["check"], &[&contract]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""));
+    let shown = contract.parent().unwrap().to_str().unwrap();
+    assert_snapshot!("check_protocol_1", ran.out.replace(shown, "…"));
+
+    let decided = tables(
+        &place,
+        &[
+            (
+                "lifecycle.toml",
+                "error = \"failed\"\n",
+                "error = \"failed\"\npaused = \"running\"\n",
+            ),
+            (
+                "selection-protocol-1.toml",
+                "\"thread.session.stop\"",
+                "\"thread.session.end\"",
+            ),
+            (
+                "selection-protocol-1.toml",
+                "CommandThreadTurnStart = [",
+                "CommandThreadTurnStart = [\"priority\",",
+            ),
+            (
+                "selection-protocol-1.toml",
+                "[\"accept\", \"acceptForSession\"",
+                "[\"accept\", \"acceptAlways\", \"acceptForSession\"",
+            ),
+        ],
+    );
+    let ran = run(&["check", "--tables", decided.to_str().unwrap()], &[&contract]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "the contract fits\n"));
+}
+
+#[test]
+fn contracts_of_two_protocols_are_not_compared_and_others_than_known_not_judged() {
+    let ran = run(&["diff"], &[&protocol_1(), &newest()]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(3), ""));
+    assert!(
+        ran.err.contains("only contracts of one protocol can be compared"),
+        "{}",
+        ran.err
+    );
+    let place = Place::new();
+    file(&place, "contract.json", r#"{"$defs": {}}"#);
+    let folder = file(&place, "provenance.toml", "protocol = 3\n")
+        .parent()
+        .unwrap()
+        .to_owned();
+    let ran = run(&["check"], &[&folder]);
+    assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
+    assert!(
+        ran.err.contains("is of protocol 3; there are tables for 2 and 1 alone"),
+        "{}",
+        ran.err
+    );
+    file(&place, "provenance.toml", "protocol = \"two\"\n");
+    let ran = run(&["diff"], &[&folder, &folder]);
+    assert!(
+        ran.code == Some(3) && ran.err.contains("provenance.toml"),
+        "{}",
+        ran.err
+    );
+    // Tables without those of the older protocol.
+    let folder = tables(&place, &[]);
+    std::fs::remove_file(folder.join("selection-protocol-1.toml")).unwrap();
+    let ran = run(&["check", "--tables", folder.to_str().unwrap()], &[]);
+    assert!(
+        ran.code == Some(1) && ran.err.contains("selection-protocol-1.toml"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
