@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,9 @@ use crate::protocol::Untrusted;
 
 /// How long a goodbye may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// What is said of a connection that just ended.
+const NO_GOODBYE: &str = "the connection ended without a goodbye (1006)";
 
 /// What a handle or a stream wants.
 #[derive(Debug)]
@@ -150,7 +154,7 @@ impl Driver {
                 let problem = self.problem(&error);
                 self.lost(&problem);
             }
-            None => self.lost("the connection ended without a goodbye (1006)"),
+            None => self.lost(NO_GOODBYE),
         }
     }
 
@@ -281,8 +285,18 @@ impl Driver {
                 self.frame_limit
             ),
             Error::ConnectionClosed | Error::AlreadyClosed => "it is closed".into(),
-            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
-                "the connection ended without a goodbye (1006)".into()
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => NO_GOODBYE.into(),
+            // Which of these is seen depends on whether reading or writing met the end first.
+            Error::Io(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe
+                        | ErrorKind::ConnectionReset
+                        | ErrorKind::ConnectionAborted
+                        | ErrorKind::UnexpectedEof
+                ) =>
+            {
+                NO_GOODBYE.into()
             }
             Error::Io(error) => error.to_string(),
             Error::Capacity(_) | Error::Protocol(_) | Error::Utf8(_) | Error::AttackAttempt => {
