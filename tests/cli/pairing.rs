@@ -586,3 +586,43 @@ fn who_takes_over_goes_on_with_what_was_paired_after_its_start() {
     assert_eq!(told(after, &thread), [(json!("completed"), Value::Null)]);
     assert!(!second.said.contains("is not configured any more"), "{}", second.said);
 }
+
+#[test]
+fn a_process_behind_the_owner_follows_what_is_paired() {
+    let t3 = T3::start();
+    let place = Place::new();
+    let (_first, _) = serve(&place, &[]);
+    let (mut second, behind) = serve(&place, &[]);
+    said(&mut second, "calls are passed on to it");
+    let there = || call(behind, "t3_machines", &json!({}));
+    assert_eq!(there(), json!({"machines": []}));
+
+    well(&place.run(&["pair", "box", &t3.link()]));
+    until(TAKEN_OVER_WITHIN, "the machine is online", || {
+        machine(behind)["online"] == true
+    });
+    assert_eq!(machine(behind)["name"], "box");
+    let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
+    assert!(health.contains("\"box\""), "{health}");
+    let work = json!({"project": "t3-smoke", "prompt": "say done"});
+    let thread = call(behind, "t3_dispatch", &work)["thread_id"].clone();
+    let ended = call(behind, "t3_wait", &json!({"thread_id": thread}));
+    assert_eq!(ended["state"], "completed", "{ended}");
+
+    // Narrower, and wider again.
+    for (patterns, shown) in [("nothing-*", 0), ("nothing-*,t3-*", 1)] {
+        well(&place.run(&["pair", "box", &t3.link(), "--projects", patterns]));
+        until(TAKEN_OVER_WITHIN, "the allowlist is the new one", || {
+            let patterns: Vec<_> = patterns.split(',').collect();
+            machine(behind)["projects"] == json!(patterns)
+        });
+        let projects = call(behind, "t3_projects", &json!({}))["projects"].clone();
+        assert_eq!(projects.as_array().unwrap().len(), shown, "{projects}");
+    }
+    well(&place.run(&["unpair", "box"]));
+    until(TAKEN_OVER_WITHIN, "the machine is gone", || {
+        there() == json!({"machines": []})
+    });
+    let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
+    assert!(!health.contains("\"box\""), "{health}");
+}
