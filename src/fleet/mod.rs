@@ -81,7 +81,9 @@ pub struct Fleet {
 pub enum Admitted {
     /// It was there, under the same rules.
     Before,
-    /// It is new, or its rules are.
+    /// It was there, under other rules.
+    Anew(Arc<Member>),
+    /// It is new.
     Now(Arc<Member>),
 }
 
@@ -157,7 +159,10 @@ impl Fleet {
             None => changed.push(Arc::clone(&member)),
         }
         *members = changed.into();
-        Ok(Admitted::Now(member))
+        Ok(match before {
+            Some(_) => Admitted::Anew(member),
+            None => Admitted::Now(member),
+        })
     }
 
     /// A machine that pairing made is gone: it does not exist for anybody any more.
@@ -173,6 +178,11 @@ impl Fleet {
 }
 
 impl Member {
+    /// Waits until the machine is there no more: it was unpaired, or everything stops. Other rules are no end of it.
+    pub async fn gone(&self) {
+        self.stop.cancelled().await;
+    }
+
     fn start(settings: MachineSettings, access: Access, rules: Rules, stop: &CancellationToken) -> Arc<Self> {
         let stop = stop.child_token();
         Arc::new(Self {

@@ -626,3 +626,39 @@ fn a_process_behind_the_owner_follows_what_is_paired() {
     let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
     assert!(!health.contains("\"box\""), "{health}");
 }
+
+#[test]
+fn what_is_said_of_a_credential_is_said_once_whatever_its_machines_rules_become() {
+    let t3 = T3::start();
+    let hook = Receiver::start();
+    let place = Place::new().config(&format!(
+        "[hook]\nurl = \"http://{}/hook\"\ncredentials = true\n",
+        hook.address
+    ));
+    well(&place.run(&["pair", "box", &t3.link()]));
+    let (mut serve_, address) = serve(&place, &[]);
+    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    for patterns in ["a-*", "t3-*"] {
+        well(&place.run(&["pair", "box", &t3.link(), "--projects", patterns]));
+        until(TAKEN_OVER_WITHIN, "the rules are the new ones", || {
+            machine(address)["projects"] == json!([patterns])
+        });
+    }
+    // Credentials that T3 never took: there is no end by which two words of one refusal could be told to be the same.
+    let path = file(&place, "box");
+    for round in 1..=2 {
+        let good = std::fs::read_to_string(&path).unwrap();
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, good.replace(&token(&place, "box"), "never.taken")).unwrap();
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::rename(&draft, &path).unwrap();
+        until(PATIENCE, "it is told", || hook.received().len() >= round);
+        well(&place.run(&["pair", "box", &t3.link(), "--projects", "t3-*"]));
+        until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+    }
+    // The ends of each are in the ledger before the next are told.
+    let listed = call(address, "t3_events", &json!({}))["events"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    serve_.signal(Signal::TERM);
+    assert_eq!(serve_.end(), Some(0));
+}

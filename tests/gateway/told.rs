@@ -9,6 +9,7 @@ use t3code_mcp::gateway::{
     WhenBusy,
 };
 use t3code_mcp::store::{Batch, NewEvent};
+use t3code_mcp::watch;
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -427,4 +428,19 @@ async fn without_a_ledger_nothing_is_promised() {
     .await
     .expect("at once")
     .unwrap_err();
+}
+
+#[tokio::test]
+async fn nobody_tells_of_the_credential_of_a_machine_that_is_gone() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let fleet = house.gateway.fleet();
+    let member = fleet.members()[0].clone();
+    let telling = tokio::spawn(watch::tell_credential(member, house.store.clone(), house.stop.clone()));
+    assert!(fleet.dismiss("mac"));
+    tokio::time::timeout(PATIENCE, telling)
+        .await
+        .expect("it ends with its machine")
+        .unwrap();
+    house.end().await;
 }
