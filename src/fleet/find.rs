@@ -244,6 +244,8 @@ impl Fleet {
         };
         let shown = members.into_iter().map(|member| async move {
             let error = self.first_snapshot(&member).await.err().or_else(|| member.away());
+            // Whoever lists what there is right after a change of his own finds it there.
+            member.machine.caught_up().await;
             Shown {
                 projects: member.projects(limits),
                 member,

@@ -3,7 +3,7 @@
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::gateway::{
     AnswerArgs, DispatchArgs, ErrorCode, GatewaySettings, InterruptArgs, MachinesArgs, ProjectsArgs, ThreadArgs,
-    WhenBusy,
+    ThreadsArgs, WhenBusy,
 };
 
 use crate::support::*;
@@ -317,4 +317,23 @@ async fn a_machine_that_a_client_may_not_use_does_not_exist_for_it() {
         code(house.gateway.thread(&elsewhere, args).await),
         Some(ErrorCode::ThreadNotFound)
     );
+}
+
+#[tokio::test]
+async fn what_was_dispatched_is_in_the_next_list() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    for number in 1..=3 {
+        let started = house.start("sleep 60").await;
+        let listed = house.gateway.threads(&caller(), ThreadsArgs::default()).await.unwrap();
+        let ids: Vec<_> = listed.threads.iter().map(|thread| thread.thread_id.as_str()).collect();
+        assert!(ids.contains(&started.thread_id.as_str()), "{ids:?}");
+        let started = house.start("sleep 60").await;
+        let counted = house
+            .gateway
+            .projects(&caller(), ProjectsArgs::default())
+            .await
+            .unwrap();
+        assert_eq!(counted.projects[0].threads, 2 * number, "{}", started.thread_id);
+    }
 }
