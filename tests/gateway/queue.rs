@@ -344,3 +344,37 @@ async fn who_comes_second_is_told_what_became_of_the_run() {
     assert_eq!(gone.code, ErrorCode::InvalidRequest);
     assert!(gone.message.contains("was taken out of the queue"), "{gone}");
 }
+
+#[tokio::test]
+async fn who_may_not_go_on_in_a_thread_stops_it_and_starts_nothing_by_that() {
+    let low = limited(Limits {
+        max_runtime_mode: Some(RuntimeMode::ApprovalRequired),
+        ..Limits::default()
+    });
+    let stop = |thread: &str| InterruptArgs {
+        thread_id: thread.to_owned(),
+        ..InterruptArgs::default()
+    };
+    let newer = newer_simulator().await;
+    let house_ = house(&newer);
+    let (thread, _, _) = house_.with_queue(&["say two"]).await;
+    let stopped = house_.gateway.interrupt(&low, stop(&thread)).await.unwrap();
+    assert_eq!((stopped.state.as_str(), &stopped.next_run), ("interrupted", &None));
+    assert!(stopped.note.unwrap().contains("resume"));
+    assert_eq!(house_.ended(&thread).await.held, Some(true));
+    house_.queue(&thread, QueueAction::Resume, None).await.unwrap();
+    assert_eq!(report(&house_.ended(&thread).await), "two");
+
+    // A T3 that cannot hold goes on, and that is said.
+    let older = simulator().await;
+    let house_ = house(&older);
+    let (thread, _, queued) = house_.with_queue(&["say two"]).await;
+    let stopped = house_.gateway.interrupt(&low, stop(&thread)).await.unwrap();
+    assert_eq!(stopped.next_run.as_ref(), Some(&queued[0]));
+    assert!(stopped.note.unwrap().contains("more than this client could start"));
+
+    // Who may go on there lets it go on.
+    let (thread, _, queued) = house_.with_queue(&["say two"]).await;
+    let stopped = house_.interrupt(&thread, None).await.unwrap();
+    assert_eq!((stopped.next_run.as_ref(), stopped.note), (Some(&queued[0]), None));
+}
