@@ -21,10 +21,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
+use super::pair::mended_by;
 use super::role::{self, Rank, Role};
 use super::{Failure, logging, runtime};
 use crate::config::state::StateDir;
-use crate::config::{Config, WorkingDirectory};
+use crate::config::{Config, Note, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::http::{self as endpoint, HttpSettings};
@@ -208,10 +209,30 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
 pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
     let config = flags.load(WorkingDirectory::Config)?;
     logging::start_if_asked(flags, &config.log)?;
+    if config.machines.is_empty()
+        && let Some(unusable) = unusable_credentials(&config).next()
+    {
+        return Err(Failure::said(unusable));
+    }
     if config.machines.is_empty() {
         return Err(Failure::said(
             "no machine is configured. Pair one (t3code-mcp pair mac '<link>'), write one into t3code.toml (see t3code.example.toml), or name the file with --config",
         ));
     }
     Ok(config)
+}
+
+/// What is wrong with what pairing left, and what mends it.
+pub(super) fn unusable_credentials(config: &Config) -> impl Iterator<Item = String> {
+    config.notes.iter().filter_map(|note| match note {
+        Note::Credential {
+            machine: Some(machine),
+            problem,
+        } => Some(format!(
+            "the credential of {machine} cannot be used: {problem}. {}",
+            mended_by(machine)
+        )),
+        Note::Credential { machine: None, problem } => Some(format!("what was paired cannot be read: {problem}")),
+        Note::Read(_) | Note::Skipped { .. } | Note::NoToken { .. } | Note::Warning(_) => None,
+    })
 }

@@ -9,9 +9,10 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
+use super::pair::mended_by;
 use super::{Failure, logging, output, runtime};
 use crate::config::state::StateDir;
-use crate::config::{Auth, Config, Note, WorkingDirectory};
+use crate::config::{Auth, Config, Note, TokenSource, Unusable, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::protocol::Untrusted;
 
@@ -125,10 +126,24 @@ fn configuration(config: &Config) -> Vec<Check> {
             }
             // It shows with its machine, where it belongs.
             Note::NoToken { .. } => {}
+            Note::Credential {
+                machine: Some(machine),
+                problem,
+            } => checks.push(Check::bad(
+                machine,
+                format!("its credential cannot be used: {problem}"),
+                mended_by(machine),
+            )),
+            Note::Credential { machine: None, problem } => checks.push(Check::bad(
+                "state",
+                format!("what was paired cannot be read: {problem}"),
+                "Mend it, and run doctor again.",
+            )),
             Note::Warning(text) => checks.push(Check::good(SUBJECT, format!("note: {text}"))),
         }
     }
-    if config.machines.is_empty() {
+    // Machines that cannot be used are machines.
+    if config.machines.is_empty() && config.unusable == Unusable::default() {
         checks.push(Check::bad(
             SUBJECT,
             "no machine is configured",
@@ -173,6 +188,10 @@ async fn machines(config: &Config) -> Result<Vec<Check>, Failure> {
             .machines
             .iter()
             .zip(members.iter())
+            // What is wrong with these was said.
+            .filter(|(machine, _)| {
+                !matches!(machine.token, TokenSource::Pairing(None)) || !config.unusable.covers(&machine.name)
+            })
             .map(|(machine, member)| steps::examine(machine, member)),
     )
     .await;

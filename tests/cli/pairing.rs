@@ -662,3 +662,47 @@ fn what_is_said_of_a_credential_is_said_once_whatever_its_machines_rules_become(
     serve_.signal(Signal::TERM);
     assert_eq!(serve_.end(), Some(0));
 }
+
+#[test]
+fn a_credential_that_cannot_be_used_is_named_with_what_mends_it() {
+    let t3 = T3::start();
+    let place = Place::new();
+    well(&place.run(&["pair", "box", &t3.link()]));
+    let path = file(&place, "box");
+    let mend = "t3code-mcp unpair box";
+    let looks = |wrong: &str| {
+        let doctor = place.run(&["doctor"]);
+        assert_eq!(doctor.code, Some(1), "{}", doctor.out);
+        for word in [
+            "✗ box: its credential cannot be used",
+            "credentials/box.json",
+            wrong,
+            mend,
+            "t3code-mcp pair box '<link>'",
+        ] {
+            assert!(doctor.out.contains(word), "{word}: {}", doctor.out);
+        }
+        assert!(!doctor.out.contains("no machine is configured"), "{}", doctor.out);
+        refused(&place.run(&["status"]), &["credentials/box.json", wrong, mend]);
+    };
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    looks("others can read it (mode 0644)");
+    std::fs::write(&path, "{").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    looks("holds no credential");
+    // What it says is what mends it.
+    well(&place.run(&["unpair", "box"]));
+    well(&place.run(&["pair", "box", &t3.link()]));
+    well(&place.run(&["doctor"]));
+
+    // Beside one that is well, it is told all the same.
+    well(&place.run(&["pair", "second", &t3.link()]));
+    std::fs::write(&path, "{").unwrap();
+    let status = place.run(&["status"]);
+    assert_eq!(status.code, Some(1), "{}", status.out);
+    assert!(
+        status.out.contains("second") && status.err.contains("credentials/box.json"),
+        "{}",
+        status.err
+    );
+}
