@@ -15,6 +15,7 @@ use super::WatchSettings;
 use super::beginning::Beginning;
 use super::entry::{Entry, Surroundings};
 use super::facts::{messages, read_facts, row_facts};
+use crate::fleet::Ceilings;
 use crate::gateway::tracking::WatchedThread;
 use crate::lifecycle::{Outage, ReadNeed, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
@@ -40,6 +41,7 @@ pub enum Outcome<'a> {
 pub struct Roster {
     machine: String,
     ceiling: RuntimeMode,
+    client_ceilings: Ceilings,
     settings: WatchSettings,
     environment: Option<EnvironmentId>,
     online_since: Option<Timestamp>,
@@ -63,6 +65,7 @@ impl Roster {
         Self {
             machine: machine.to_owned(),
             ceiling,
+            client_ceilings: Ceilings::default(),
             settings,
             environment: None,
             online_since: None,
@@ -74,6 +77,15 @@ impl Roster {
             due: BTreeSet::new(),
             changed: HashSet::new(),
             batch: Batch::default(),
+        }
+    }
+
+    /// The same, where some clients have ceilings of their own: their events offer no more than they may take.
+    #[must_use]
+    pub fn with_client_ceilings(self, client_ceilings: Ceilings) -> Self {
+        Self {
+            client_ceilings,
+            ..self
         }
     }
 
@@ -335,6 +347,7 @@ impl Roster {
         let around = Surroundings {
             machine: &self.machine,
             ceiling: self.ceiling,
+            client_ceilings: &self.client_ceilings,
             deliver: self.settings.deliver,
             now,
         };
