@@ -135,6 +135,25 @@ pub(super) async fn reading<T>(
     done
 }
 
+/// Asks what only the process that owns the state directory knows; nothing where there is none. It makes nothing.
+pub(super) async fn of_the_owner<T>(
+    config: &Config,
+    ask: impl AsyncFnOnce(&Asking) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    if StateDir::existing(&config.state_dir).map_err(Failure::said)?.is_none() {
+        return Ok(None);
+    }
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let Some(owner) = owner_of(config, &stop).await? else {
+        return Ok(None);
+    };
+    let asking = Asking::connect(&Server::at(Place::There(owner)), &stop).await?;
+    let done = ask(&asking).await;
+    asking.close().await;
+    done.map(Some)
+}
+
 /// Asks what is written down, watched and delivered like anything that a client asks, or what waits for it. SIGTERM and Ctrl-C end it in order.
 pub(super) async fn keeping<T>(
     config: &Config,

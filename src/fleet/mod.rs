@@ -155,6 +155,15 @@ impl Fleet {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Words of T3 that this version does not know, by machine, and how often each was met since the start; machines without any are left out.
+    pub fn unknown_words(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let members = self.members();
+        let met = members
+            .iter()
+            .map(|member| (member.name().to_owned(), member.machine.status().unknown_words));
+        met.filter(|(_, words)| !words.is_empty()).collect()
+    }
+
     /// Whether a machine that is not there may only be missing because what pairing left of it could not be used at the start.
     pub fn may_return(&self, name: &str) -> bool {
         self.unusable.covers(name)

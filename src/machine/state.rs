@@ -17,6 +17,8 @@ use crate::protocol::{ProjectId, ThreadId, Untrusted};
 
 /// How many unknown words are remembered.
 const UNKNOWN_WORDS: usize = 64;
+/// What the others are counted as.
+const OTHERS: &str = "others";
 /// How much of one a log line repeats.
 const WORD_CHARS: usize = 100;
 
@@ -228,6 +230,9 @@ impl State {
             } else if status.unknown_words.len() < UNKNOWN_WORDS {
                 tracing::warn!(word = %Untrusted(&word).at_most(WORD_CHARS), "T3 uses a word that is not known: it is newer, perhaps");
                 status.unknown_words.insert(word, 1);
+            } else {
+                let others = status.unknown_words.entry(OTHERS.to_owned()).or_default();
+                *others = others.saturating_add(1);
             }
         }
     }
