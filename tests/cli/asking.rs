@@ -199,12 +199,11 @@ fn doctor_names_the_words_that_the_process_which_serves_has_met() {
             assert!(Instant::now() < end, "it did not come true: {what}");
         }
     };
-    until("the machine is online", &|machine| machine["online"] == true);
-    // Met once, by the one that was connected then.
+    // Met by who is connected when it comes, and shown to nobody later.
     let dreamt = json!({"kind": "thread.dreamt", "sequence": 1_000_000});
-    machine.faults.push_shell_item(dreamt);
-    until("the word is met", &|machine| {
-        machine["unknown_words"]["stream item `thread.dreamt`"] == 1
+    until("the word is met", &|seen| {
+        machine.faults.push_shell_item(dreamt.clone());
+        seen["unknown_words"]["stream item `thread.dreamt`"].is_u64()
     });
     machine.faults.rename_status("running", "pondering");
     let work = ["dispatch", "sleep 60", "--project", "t3-smoke"];
@@ -215,7 +214,7 @@ fn doctor_names_the_words_that_the_process_which_serves_has_met() {
     let doctor = run(&place, &["doctor"]);
     assert_eq!(doctor.code, Some(0), "it is no fault of the machine: {}", doctor.out);
     for word in [
-        "stream item `thread.dreamt` (1 times)",
+        "stream item `thread.dreamt` (",
         "run status `pondering`",
         "update t3code-mcp",
     ] {
