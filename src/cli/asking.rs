@@ -21,10 +21,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
+use super::pair::mended_by;
 use super::role::{self, Rank, Role};
 use super::{Failure, logging, runtime};
 use crate::config::state::StateDir;
-use crate::config::{Config, WorkingDirectory};
+use crate::config::{Config, Note, WorkingDirectory};
 use crate::fleet::Fleet;
 use crate::gateway::{Gateway, GatewaySettings};
 use crate::http::{self as endpoint, HttpSettings};
@@ -134,6 +135,25 @@ pub(super) async fn reading<T>(
     done
 }
 
+/// Asks what only the process that owns the state directory knows; nothing where there is none. It makes nothing.
+pub(super) async fn of_the_owner<T>(
+    config: &Config,
+    ask: impl AsyncFnOnce(&Asking) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    if StateDir::existing(&config.state_dir).map_err(Failure::said)?.is_none() {
+        return Ok(None);
+    }
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let Some(owner) = owner_of(config, &stop).await? else {
+        return Ok(None);
+    };
+    let asking = Asking::connect(&Server::at(Place::There(owner)), &stop).await?;
+    let done = ask(&asking).await;
+    asking.close().await;
+    done.map(Some)
+}
+
 /// Asks what is written down, watched and delivered like anything that a client asks, or what waits for it. SIGTERM and Ctrl-C end it in order.
 pub(super) async fn keeping<T>(
     config: &Config,
@@ -208,10 +228,30 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
 pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
     let config = flags.load(WorkingDirectory::Config)?;
     logging::start_if_asked(flags, &config.log)?;
+    if config.machines.is_empty()
+        && let Some(unusable) = unusable_credentials(&config).next()
+    {
+        return Err(Failure::said(unusable));
+    }
     if config.machines.is_empty() {
         return Err(Failure::said(
             "no machine is configured. Pair one (t3code-mcp pair mac '<link>'), write one into t3code.toml (see t3code.example.toml), or name the file with --config",
         ));
     }
     Ok(config)
+}
+
+/// What is wrong with what pairing left, and what mends it.
+pub(super) fn unusable_credentials(config: &Config) -> impl Iterator<Item = String> {
+    config.notes.iter().filter_map(|note| match note {
+        Note::Credential {
+            machine: Some(machine),
+            problem,
+        } => Some(format!(
+            "the credential of {machine} cannot be used: {problem}. {}",
+            mended_by(machine)
+        )),
+        Note::Credential { machine: None, problem } => Some(format!("what was paired cannot be read: {problem}")),
+        Note::Read(_) | Note::Skipped { .. } | Note::NoToken { .. } | Note::Warning(_) => None,
+    })
 }

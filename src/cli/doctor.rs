@@ -2,6 +2,7 @@
 
 mod steps;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures_util::future::join_all;
@@ -9,10 +10,13 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::flags::SettingFlags;
-use super::{Failure, logging, output, runtime};
+use super::pair::mended_by;
+use super::{Failure, asking, logging, output, runtime};
 use crate::config::state::StateDir;
-use crate::config::{Config, Note, WorkingDirectory};
+use crate::config::{Config, Note, TokenSource, Unusable, WorkingDirectory};
 use crate::fleet::Fleet;
+use crate::gateway::MachinesArgs;
+use crate::mcp::tools;
 use crate::protocol::Untrusted;
 
 /// Check the configuration and each machine, and say what to do.
@@ -125,10 +129,24 @@ fn configuration(config: &Config) -> Vec<Check> {
             }
             // It shows with its machine, where it belongs.
             Note::NoToken { .. } => {}
+            Note::Credential {
+                machine: Some(machine),
+                problem,
+            } => checks.push(Check::bad(
+                machine,
+                format!("its credential cannot be used: {problem}"),
+                mended_by(machine),
+            )),
+            Note::Credential { machine: None, problem } => checks.push(Check::bad(
+                "state",
+                format!("what was paired cannot be read: {problem}"),
+                "Mend it, and run doctor again.",
+            )),
             Note::Warning(text) => checks.push(Check::good(SUBJECT, format!("note: {text}"))),
         }
     }
-    if config.machines.is_empty() {
+    // Machines that cannot be used are machines.
+    if config.machines.is_empty() && config.unusable == Unusable::default() {
         checks.push(Check::bad(
             SUBJECT,
             "no machine is configured",
@@ -178,14 +196,33 @@ async fn machines(config: &Config) -> Result<Vec<Check>, Failure> {
     let stop = CancellationToken::new();
     let fleet = Fleet::from_config(config, &stop).map_err(Failure::said)?;
     let members = fleet.members();
+    let met = met_by_the_owner(config).await;
+    let met = |name: &str| met.get(name).cloned().unwrap_or_default();
     let examined = join_all(
         config
             .machines
             .iter()
             .zip(members.iter())
-            .map(|(machine, member)| steps::examine(machine, member)),
+            // What is wrong with these was said.
+            .filter(|(machine, _)| {
+                !matches!(machine.token, TokenSource::Pairing(None)) || !config.unusable.covers(&machine.name)
+            })
+            .map(|(machine, member)| steps::examine(machine, member, met(&machine.name))),
     )
     .await;
     stop.cancel();
     Ok(examined.into_iter().flatten().collect())
+}
+
+/// Words that the process which keeps the ledger has met and does not know, by machine: it has seen more than one look shows.
+async fn met_by_the_owner(config: &Config) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let machines = asking::of_the_owner(config, async |asking| {
+        asking.ask::<tools::Machines>(&MachinesArgs::default()).await
+    });
+    // What is wrong with that process is not a machine's fault; `status` says it.
+    let Ok(Some(answer)) = machines.await else {
+        return BTreeMap::new();
+    };
+    let machines = answer.machines.into_iter();
+    machines.map(|machine| (machine.name, machine.unknown_words)).collect()
 }

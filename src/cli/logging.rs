@@ -59,6 +59,11 @@ pub(super) fn notes(notes: &[Note]) {
                     "the environment variable {variable} is not set, so the machine cannot be used"
                 );
             }
+            Note::Credential {
+                machine: Some(machine),
+                problem,
+            } => tracing::warn!(machine, "its credential cannot be used: {problem}"),
+            Note::Credential { machine: None, problem } => tracing::warn!("what was paired cannot be read: {problem}"),
             Note::Warning(text) => tracing::warn!("{text}"),
         }
     }

@@ -101,6 +101,13 @@ pub(super) fn unpair(args: &UnpairArgs) -> Result<(), Failure> {
     ))
 }
 
+/// What mends a credential that cannot be used.
+pub(super) fn mended_by(machine: &str) -> String {
+    format!(
+        "Forget it: t3code-mcp unpair {machine}. Then, on the T3 host: t3 pair. Then here: t3code-mcp pair {machine} '<link>'."
+    )
+}
+
 /// Shows who is met, and pairs.
 async fn go(credentials: &Credentials, request: &PairRequest) -> Result<Paired, Failure> {
     let machine = &request.machine;

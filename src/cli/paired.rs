@@ -157,6 +157,10 @@ impl Follower {
     async fn admit(&self, machine: &MachineConfig) {
         match self.fleet.admit(machine) {
             Ok(Admitted::Before) => {}
+            Ok(Admitted::Anew(member)) => {
+                tracing::info!(machine = %machine.name, projects = ?machine.projects, "the machine was paired anew, and has other rules now");
+                self.tracking.wish(Wish::Admit(member)).await;
+            }
             Ok(Admitted::Now(member)) => {
                 tracing::info!(machine = %machine.name, projects = ?machine.projects, "the machine was paired, and is there now");
                 self.tell(&member);
@@ -166,6 +170,7 @@ impl Follower {
         }
     }
 
+    /// Once a machine: whatever its rules become, its connection is the same, and says of its credential what there is to say.
     fn tell(&self, member: &Arc<Member>) {
         if let Some(store) = &self.told {
             tokio::spawn(watch::tell_credential(

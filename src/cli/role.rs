@@ -274,7 +274,8 @@ fn compare(config: &Config, state: &StateDir, owner: &About) -> Result<(), Failu
 
 /// The way to the process that owns the state directory.
 pub(super) fn owner(config: &Config, state: &StateDir, stop: &CancellationToken) -> Result<Arc<Owner>, Failure> {
-    Owner::new(state.path().join(SOCKET_FILE), config, stop.clone()).map_err(|error| {
+    let socket = state.path().join(SOCKET_FILE);
+    Owner::new(socket, config, Credentials::of(state), stop.clone()).map_err(|error| {
         Failure::said(format_args!(
             "the socket in {} cannot be reached ({error}). Name a shorter --state-dir",
             state.path().display()

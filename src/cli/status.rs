@@ -28,6 +28,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let asked = StatusArgs {
         machine: args.machine.clone(),
     };
+    let unusable: Vec<String> = asking::unusable_credentials(&config).collect();
+    for problem in &unusable {
+        output::complain(format_args!("{}", Untrusted(problem)));
+    }
     let answer = runtime::run_alone(asking::reading(&config, async |asking| {
         asking.ask::<Status>(&asked).await
     }))??;
@@ -49,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         answer.machines.iter().for_each(explain);
     }
     let well = |machine: &MachineHealth| machine.online && machine.credential.renew.is_none();
-    if answer.machines.iter().all(well) {
+    if unusable.is_empty() && answer.machines.iter().all(well) {
         Ok(())
     } else {
         Err(Failure::Shown)

@@ -71,7 +71,10 @@ pub fn load(request: &Request, mut environment: Environment) -> Result<Config, C
     let (kept, all_unusable) = match kept(&state_dir) {
         Ok(kept) => (kept, false),
         Err(error) => {
-            notes.push(Note::Warning(format!("what was paired cannot be read: {error}")));
+            notes.push(Note::Credential {
+                machine: None,
+                problem: error.to_string(),
+            });
             (BTreeMap::new(), true)
         }
     };

@@ -368,6 +368,13 @@ pub enum Note {
         /// The variable.
         variable: String,
     },
+    /// What pairing left cannot be used.
+    Credential {
+        /// The machine; none: not even which there are is known.
+        machine: Option<String>,
+        /// Which file, and what is wrong with it.
+        problem: String,
+    },
     /// Something is odd but no error.
     Warning(String),
 }

@@ -278,8 +278,11 @@ fn own_and_closed(file: &File) -> Result<(), String> {
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err("belongs to another user".to_owned());
     }
-    if metadata.mode() & 0o077 != 0 {
-        return Err("others can read it, so its token is not secret any more".to_owned());
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "others can read it (mode {mode:04o}), so its token is not secret any more"
+        ));
     }
     Ok(())
 }

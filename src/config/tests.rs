@@ -483,8 +483,7 @@ fn a_machine_of_the_config_takes_only_the_token_from_pairing() {
         .file_with_mode(&format!("{CREDENTIALS}/box.json"), &kept(""), 0o644);
     let config = closed(trial).load().unwrap();
     assert!(config.machines[0].token.token().is_none());
-    let warned =
-        |note: &Note| matches!(note, Note::Warning(text) if text.contains("box") && text.contains("others can read"));
+    let warned = |note: &Note| matches!(note, Note::Credential { machine: Some(machine), problem } if machine == "box" && problem.contains("box.json: others can read"));
     assert!(config.notes.iter().any(warned), "{:?}", config.notes);
 }
 

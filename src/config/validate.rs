@@ -222,9 +222,10 @@ impl Check<'_> {
         match kept {
             Ok(kept) => Some(kept.clone()),
             Err(error) => {
-                self.notes.push(Note::Warning(format!(
-                    "the credential of {name} cannot be used: {error}"
-                )));
+                self.notes.push(Note::Credential {
+                    machine: Some(name.to_owned()),
+                    problem: error.to_string(),
+                });
                 None
             }
         }

@@ -61,6 +61,17 @@ pub enum FleetError {
     ThreadNotFound {
         /// What was asked for.
         id: ThreadId,
+        /// The machines that were not asked, as they are not paired: nothing that the gateway has shown came from there.
+        unpaired: Vec<String>,
+    },
+    /// Of the machines that answered none has the thread; one did not answer.
+    ThreadNotSeen {
+        /// What was asked for.
+        id: ThreadId,
+        /// The machine that did not answer.
+        machine: String,
+        /// Why it did not.
+        error: MachineError,
     },
 }
 
@@ -244,6 +255,8 @@ impl Fleet {
         };
         let shown = members.into_iter().map(|member| async move {
             let error = self.first_snapshot(&member).await.err().or_else(|| member.away());
+            // Whoever lists what there is right after a change of his own finds it there.
+            member.machine.caught_up().await;
             Shown {
                 projects: member.projects(limits),
                 member,
@@ -255,7 +268,8 @@ impl Fleet {
 
     /// Finds a thread by id: in the mirrors, else among machines that show their first snapshot within [`FIRST_SNAPSHOT`], else by
     /// asking T3 itself (a deleted thread, or one that the stream has not shown yet). The first machine that has it answers for all.
-    /// Where the caller named a machine, only that one is asked: what is wrong with the others is not its concern.
+    /// Where the caller named a machine, only that one is asked: what is wrong with the others is not its concern. One that was never paired
+    /// keeps nobody from learning that there is no such thread.
     pub async fn find_thread(
         &self,
         limits: &Limits,
@@ -266,9 +280,13 @@ impl Fleet {
         if let Some(found) = visible.iter().find_map(|member| in_mirror(member, limits, id)) {
             return Ok(found);
         }
-        let asked = match machine {
-            Some(name) => vec![self.member(limits, name)?],
-            None => visible,
+        let named = match machine {
+            Some(name) => Some(self.member(limits, name)?),
+            None => None,
+        };
+        let (asked, unpaired): (Vec<_>, Vec<_>) = match named {
+            Some(only) => (vec![only], Vec::new()),
+            None => visible.into_iter().partition(|member| !member.machine.is_unpaired()),
         };
         let mut searches: FuturesUnordered<_> = asked.iter().map(|member| self.search(member, limits, id)).collect();
         let mut missing: Option<FleetError> = None;
@@ -279,7 +297,32 @@ impl Fleet {
                 Err(error) => missing = missing.or(Some(error)),
             }
         }
-        Err(missing.unwrap_or_else(|| FleetError::ThreadNotFound { id: id.clone() }))
+        Err(match (missing, unpaired.as_slice()) {
+            (Some(FleetError::Unreachable { machine: silent, error }), _) if machine.is_none() => {
+                FleetError::ThreadNotSeen {
+                    id: id.clone(),
+                    machine: silent,
+                    error,
+                }
+            }
+            (Some(error), _) => error,
+            // Nobody was asked at all.
+            (None, [first, ..]) if asked.is_empty() => self.may_be_on(first, id).await,
+            (None, unpaired) => FleetError::ThreadNotFound {
+                id: id.clone(),
+                unpaired: unpaired.iter().map(|member| member.name().to_owned()).collect(),
+            },
+        })
+    }
+
+    /// The error for a thread that may be on this machine, which cannot be asked.
+    pub async fn may_be_on(&self, member: &Member, id: &ThreadId) -> FleetError {
+        let error = self.first_snapshot(member).await.err().or_else(|| member.away());
+        FleetError::ThreadNotSeen {
+            id: id.clone(),
+            machine: member.name().to_owned(),
+            error: error.unwrap_or(MachineError::Timeout(FIRST_SNAPSHOT)),
+        }
     }
 
     async fn search(&self, member: &Arc<Member>, limits: &Limits, id: &ThreadId) -> Result<Option<Found>, FleetError> {

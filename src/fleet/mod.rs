@@ -7,6 +7,7 @@ mod find;
 mod limits;
 mod patterns;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -47,7 +48,12 @@ pub struct Rules {
     pub token: Origin,
     /// T3's scratch project exists too, and takes what names no project.
     pub scratch: bool,
+    /// The ceilings of named clients, for what is said to them without a call.
+    pub client_ceilings: Ceilings,
 }
+
+/// Ceilings by the name of a client; who has none is left out.
+pub type Ceilings = Arc<BTreeMap<String, RuntimeMode>>;
 
 /// Where a machine's token comes from, and so how it is renewed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -72,6 +78,8 @@ pub struct Fleet {
     members: RwLock<Arc<[Arc<Member>]>>,
     /// What may come back.
     unusable: Unusable,
+    /// As every machine's rules have them.
+    client_ceilings: Ceilings,
     started: Instant,
     stop: CancellationToken,
 }
@@ -81,22 +89,38 @@ pub struct Fleet {
 pub enum Admitted {
     /// It was there, under the same rules.
     Before,
-    /// It is new, or its rules are.
+    /// It was there, under other rules.
+    Anew(Arc<Member>),
+    /// It is new.
     Now(Arc<Member>),
 }
 
 impl Fleet {
     /// Starts every machine of the config; returns at once.
     pub fn from_config(config: &Config, stop: &CancellationToken) -> Result<Arc<Self>, PatternError> {
+        let clients = config.server.clients.iter();
+        let client_ceilings: Ceilings = Arc::new(
+            clients
+                .filter_map(|client| Some((client.name.clone(), client.max_runtime_mode?)))
+                .collect(),
+        );
         let machines = config
             .machines
             .iter()
-            .map(|machine| Ok((settings(machine), access(machine), Rules::from_config(machine)?)))
+            .map(|machine| {
+                let rules = Rules::from_config(machine, &client_ceilings)?;
+                Ok((settings(machine), access(machine), rules))
+            })
             .collect::<Result<Vec<_>, PatternError>>()?;
         let members = machines
             .into_iter()
             .map(|(settings, access, rules)| Member::start(settings, access, rules, stop));
-        Ok(Self::of(members.collect(), config.unusable.clone(), stop))
+        Ok(Self::of(
+            members.collect(),
+            config.unusable.clone(),
+            client_ceilings,
+            stop,
+        ))
     }
 
     /// Starts every machine; returns at once.
@@ -108,13 +132,19 @@ impl Fleet {
                 Member::start(settings, access, rules, stop)
             })
             .collect();
-        Self::of(members, Unusable::default(), stop)
+        Self::of(members, Unusable::default(), Ceilings::default(), stop)
     }
 
-    fn of(members: Vec<Arc<Member>>, unusable: Unusable, stop: &CancellationToken) -> Arc<Self> {
+    fn of(
+        members: Vec<Arc<Member>>,
+        unusable: Unusable,
+        client_ceilings: Ceilings,
+        stop: &CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
             members: RwLock::new(members.into()),
             unusable,
+            client_ceilings,
             started: Instant::now(),
             stop: stop.clone(),
         })
@@ -125,6 +155,15 @@ impl Fleet {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Words of T3 that this version does not know, by machine, and how often each was met since the start; machines without any are left out.
+    pub fn unknown_words(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let members = self.members();
+        let met = members
+            .iter()
+            .map(|member| (member.name().to_owned(), member.machine.status().unknown_words));
+        met.filter(|(_, words)| !words.is_empty()).collect()
+    }
+
     /// Whether a machine that is not there may only be missing because what pairing left of it could not be used at the start.
     pub fn may_return(&self, name: &str) -> bool {
         self.unusable.covers(name)
@@ -133,7 +172,7 @@ impl Fleet {
     /// Takes over what pairing left for a machine: its access, and of one that no config describes its rules. One that was not there is
     /// started.
     pub fn admit(&self, machine: &MachineConfig) -> Result<Admitted, PatternError> {
-        let rules = Rules::from_config(machine)?;
+        let rules = Rules::from_config(machine, &self.client_ceilings)?;
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
         let at = members.iter().position(|member| member.name() == machine.name);
         let before = at.and_then(|at| members.get(at)).cloned();
@@ -157,7 +196,10 @@ impl Fleet {
             None => changed.push(Arc::clone(&member)),
         }
         *members = changed.into();
-        Ok(Admitted::Now(member))
+        Ok(match before {
+            Some(_) => Admitted::Anew(member),
+            None => Admitted::Now(member),
+        })
     }
 
     /// A machine that pairing made is gone: it does not exist for anybody any more.
@@ -173,6 +215,11 @@ impl Fleet {
 }
 
 impl Member {
+    /// Waits until the machine is there no more: it was unpaired, or everything stops. Other rules are no end of it.
+    pub async fn gone(&self) {
+        self.stop.cancelled().await;
+    }
+
     fn start(settings: MachineSettings, access: Access, rules: Rules, stop: &CancellationToken) -> Arc<Self> {
         let stop = stop.child_token();
         Arc::new(Self {
@@ -209,8 +256,8 @@ pub fn settings(machine: &MachineConfig) -> MachineSettings {
 }
 
 impl Rules {
-    /// What the config says about a machine.
-    pub fn from_config(machine: &MachineConfig) -> Result<Self, PatternError> {
+    /// What the config says about a machine, and the ceilings of its clients.
+    pub fn from_config(machine: &MachineConfig, client_ceilings: &Ceilings) -> Result<Self, PatternError> {
         Ok(Self {
             projects: Patterns::new(machine.projects.iter().cloned())?,
             model: machine.model.clone(),
@@ -229,6 +276,7 @@ impl Rules {
                 },
             },
             scratch: machine.scratch,
+            client_ceilings: Arc::clone(client_ceilings),
         })
     }
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
+use uuid::Uuid;
 
 use crate::fleet::{Limits, Member};
 use crate::gateway::compose::may_decide;
@@ -47,7 +48,7 @@ pub struct EventsAnswer {
     pub events: Vec<Value>,
     /// Pass it with the next call: it goes on behind the last of these events.
     pub cursor: String,
-    /// Events between the given cursor and these are missing: they are not kept any more, the cursor is none of this gateway's, or their
+    /// Events between the given cursor and these are missing: they are not kept any more, the cursor is of another ledger, or their
     /// machine has not answered since the start, so that nobody can say whether you may see them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<bool>,
@@ -97,10 +98,13 @@ impl Gateway {
         changes.mark_unchanged();
         let mut gathered = match &args.cursor {
             None => query.newest(false).await?,
-            Some(cursor) => match position(&store, cursor).await.map_err(|error| not_read(&error))? {
-                None => query.newest(true).await?,
-                Some(after) => query.after(after).await?,
-            },
+            Some(cursor) => {
+                let cursor = Position::read(cursor).ok_or_else(bad_cursor)?;
+                match position(&store, &cursor).await.map_err(|error| not_read(&error))? {
+                    None => query.newest(true).await?,
+                    Some(after) => query.after(after).await?,
+                }
+            }
         };
         if gathered.events.is_empty() && !wait.is_zero() {
             let waited = async {
@@ -326,18 +330,40 @@ fn shows_title(member: &Arc<Member>, limits: &Limits, title: &str) -> bool {
     member.rules.projects.matches(title) && limits.pass(member.name(), false, |patterns| patterns.matches(title))
 }
 
-/// The number that the cursor stands for; none where it is not of this ledger.
-async fn position(store: &Store, cursor: &str) -> Result<Option<u64>, StoreError> {
-    let number = cursor
-        .rsplit_once(OF)
-        .filter(|(ledger, _)| *ledger == store.identity())
-        .and_then(|(_, number)| number.parse().ok());
-    match number {
-        // A page may have shown what the writer has only just committed.
-        Some(number) if number > store.newest() => Ok((number <= store.newest_to_read().await?).then_some(number)),
-        Some(number) => Ok(Some(number)),
-        None => Ok(None),
+/// What a cursor says.
+#[derive(Debug, Eq, PartialEq)]
+struct Position<'a> {
+    ledger: &'a str,
+    number: u64,
+}
+
+impl<'a> Position<'a> {
+    /// None where it is no cursor at all.
+    fn read(cursor: &'a str) -> Option<Self> {
+        let (ledger, number) = cursor.rsplit_once(OF)?;
+        Uuid::try_parse(ledger).ok()?;
+        let number = number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)?;
+        Some(Self {
+            ledger,
+            number: number.parse().ok()?,
+        })
     }
+}
+
+fn bad_cursor() -> ToolError {
+    ToolError::new(ErrorCode::InvalidRequest, "cursor is none that t3_events gave.")
+        .hint("Pass cursor as the last answer gave it; or leave it out for the newest events.")
+}
+
+/// The number in this ledger that the cursor stands for; none where it is of another one.
+async fn position(store: &Store, cursor: &Position<'_>) -> Result<Option<u64>, StoreError> {
+    let number = cursor.number;
+    if cursor.ledger != store.identity() {
+        return Ok(None);
+    }
+    // A page may have shown what the writer has only just committed.
+    let is_ours = number <= store.newest() || number <= store.newest_to_read().await?;
+    Ok(is_ours.then_some(number))
 }
 
 /// The event, if there is room for it. The first one is always given, shortened if it must be.
@@ -419,6 +445,20 @@ mod tests {
             let given = taken(body, &mut room, true).unwrap();
             assert!(written(&given) <= 23_600, "{}", written(&given));
             assert_eq!(given["id"], "evt_1");
+        }
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_none() {
+        let ledger = "6f3c1f0e-2f0a-4f5e-9a51-0d6d7a4f1c22";
+        let cursor = format!("{ledger}.7");
+        assert_eq!(Position::read(&cursor), Some(Position { ledger, number: 7 }));
+        for garbage in ["", "?", "7", ".7", "garbage", "garbage.7"] {
+            assert_eq!(Position::read(garbage), None, "{garbage}");
+        }
+        for number in ["", "x", "+7", "-1", "7.7", "99999999999999999999"] {
+            let garbage = format!("{ledger}.{number}");
+            assert_eq!(Position::read(&garbage), None, "{garbage}");
         }
     }
 

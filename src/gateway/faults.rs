@@ -108,16 +108,17 @@ impl From<FleetError> for ToolError {
                 "There are several machines: name one as `machine`.",
             )
             .listing("Machines", &valid),
-            FleetError::Unreachable { machine, error } => {
-                let cause = Self::from_machine(&machine, &error);
-                let code = match cause.code {
-                    // The machine could have said no such thread of its own; here it did not answer at all.
-                    ErrorCode::ThreadNotFound | ErrorCode::OperationRejected | ErrorCode::OutcomeUnknown => {
-                        ErrorCode::MachineUnreachable
-                    }
-                    other => other,
-                };
-                Self { code, ..cause }
+            FleetError::Unreachable { machine, error } => did_not_answer(&machine, &error),
+            FleetError::ThreadNotSeen { id, machine, error } => {
+                let cause = did_not_answer(&machine, &error);
+                Self {
+                    message: format!(
+                        "The thread `{}` is on no machine that answers; it may be on {machine}. {}",
+                        quoted(&id.0),
+                        cause.message
+                    ),
+                    ..cause
+                }
             }
             FleetError::ProjectNotFound { name, machine, valid } => Self::new(
                 ErrorCode::ProjectNotFound,
@@ -144,13 +145,35 @@ impl From<FleetError> for ToolError {
                         .collect::<Vec<String>>(),
                 )
             }
-            FleetError::ThreadNotFound { id } => Self::new(
-                ErrorCode::ThreadNotFound,
-                format!("There is no thread `{}`.", quoted(&id.0)),
-            )
-            .hint("Check the thread_id."),
+            FleetError::ThreadNotFound { id, unpaired } => {
+                let error = Self::new(
+                    ErrorCode::ThreadNotFound,
+                    format!("There is no thread `{}`.", quoted(&id.0)),
+                );
+                if unpaired.is_empty() {
+                    return error.hint("Check the thread_id.");
+                }
+                let names: Vec<&str> = unpaired.iter().take(LISTED).map(String::as_str).collect();
+                error.hint(format!(
+                    "Check the thread_id. Nobody looked on {}, for want of a credential; t3_status says how the operator gives one.",
+                    names.join(", ")
+                ))
+            }
         }
     }
+}
+
+/// A machine was needed and did not answer.
+fn did_not_answer(machine: &str, error: &MachineError) -> ToolError {
+    let cause = ToolError::from_machine(machine, error);
+    let code = match cause.code {
+        // The machine could have said no such thread of its own; here it did not answer at all.
+        ErrorCode::ThreadNotFound | ErrorCode::OperationRejected | ErrorCode::OutcomeUnknown => {
+            ErrorCode::MachineUnreachable
+        }
+        other => other,
+    };
+    ToolError { code, ..cause }
 }
 
 impl ToolError {

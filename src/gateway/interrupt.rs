@@ -9,7 +9,7 @@ use crate::fleet::Found;
 use crate::gateway::reading::{deleted, may_change};
 use crate::gateway::standing::Standing;
 use crate::gateway::words::QueueAfter;
-use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids, text};
+use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, ids, modes, text};
 use crate::lifecycle::{RunFacts, RunState, ThreadState};
 use crate::protocol::RunId;
 
@@ -22,7 +22,8 @@ pub struct InterruptArgs {
     /// The run; left out, the active one. A queued run is cancelled.
     #[serde(default)]
     pub run_id: Option<String>,
-    /// The queued runs behind it: continue (default; T3 starts the next) or hold.
+    /// The queued runs behind it: continue (default; T3 starts the next) or hold. They are held, too, where the thread may do more than this
+    /// client could start.
     #[serde(default)]
     pub queue: Option<QueueAfter>,
 }
@@ -50,6 +51,13 @@ const INTERRUPTING: &str = "interrupting";
 /// Said where the queue was to be held and goes on.
 const NOT_HELD: &str = "T3 did not hold the queue: its version cannot. Take what waits off with t3_queue (cancel), or stop the next run as well.";
 
+/// Said where the queue was to go on and is held.
+const HELD: &str = "The queued runs are held: the thread may do more than this client could start. Who may do so lets them go on by t3_queue (resume).";
+
+/// The same where T3 started the next all the same.
+const GOES_ON: &str = "T3 started the next queued run, which may do more than this client could start: its version cannot hold a queue. \
+                       Stop that one as well, or take what waits off with t3_queue (cancel).";
+
 /// T3's words for a run that has ended, or has not begun.
 const NOT_INTERRUPTIBLE: [&str; 2] = ["not interruptible", "was not found"];
 
@@ -75,10 +83,12 @@ impl Gateway {
         }
         let run = choose(&standing, &found, args.run_id.as_deref())?;
         let active = standing.status.active.clone();
-        let (machine, hold) = (
-            &found.member.machine,
-            args.queue.unwrap_or_default() == QueueAfter::Hold,
-        );
+        let machine = &found.member.machine;
+        let asked_to_hold = args.queue.unwrap_or_default() == QueueAfter::Hold;
+        // To stop a run is always allowed; that others start by it only to who could start them.
+        let ceiling = found.member.ceiling(&caller.limits);
+        let too_high = modes::for_continuing(&thread.head.runtime_mode, None, ceiling).is_err();
+        let hold = asked_to_hold || too_high && !standing.status.queue.is_empty();
         let command = ids::fresh_command();
         let sent = match standing.run_state(run) {
             RunState::Queued => machine.cancel_queued(&command, &found.id, &run.id).await,
@@ -122,7 +132,14 @@ impl Gateway {
             // Of a run that was taken out of the queue nothing follows: what was at work goes on.
             let next = next_run(&standing, &run.id).filter(|next| active.as_ref() != Some(*next));
             answer.next_run = next.map(ToString::to_string);
-            answer.note = (hold && next.is_some()).then(|| NOT_HELD.to_owned());
+            let waits = !standing.status.queue.is_empty();
+            let note = match next {
+                Some(_) if asked_to_hold => Some(NOT_HELD),
+                Some(_) if hold => Some(GOES_ON),
+                None if hold && !asked_to_hold && waits => Some(HELD),
+                Some(_) | None => None,
+            };
+            answer.note = note.map(str::to_owned);
         }
         Ok(answer)
     }

@@ -189,7 +189,7 @@ impl Gateway {
             let command = ids::fresh_command();
             match found.member.machine.cancel_queued(&command, &found.id, run).await {
                 Ok(_) => return Ok(Outcome::Cancelled),
-                Err(error) => refused = Some(refusal(found, &error)?),
+                Err(error) => refused = Some(self.refused(found, run, None, &error).await?),
             }
         }
         Err(given_up(found, refused))
@@ -212,7 +212,7 @@ impl Gateway {
             let machine = &found.member.machine;
             match machine.promote_queued(&command, &found.id, run, &target).await {
                 Ok(_) => return Ok(Outcome::Steered(target)),
-                Err(error) => refused = Some(refusal(found, &error)?),
+                Err(error) => refused = Some(self.refused(found, run, Some(&target), &error).await?),
             }
         }
         Err(given_up(found, refused))
@@ -237,6 +237,31 @@ impl Gateway {
                 }
             }
         }
+    }
+
+    /// T3's refusal, once the thread shows why, or after a while: somebody else was first, perhaps, and what T3 refused by is known to it a
+    /// moment before its stream shows it.
+    async fn refused(
+        &self,
+        found: &Found,
+        run: &RunId,
+        target: Option<&RunId>,
+        error: &MachineError,
+    ) -> Result<ToolError, ToolError> {
+        let refused = refusal(found, error)?;
+        let is_named = |id: &RunId| refused.message.contains(id.0.as_str());
+        let (of_run, of_target) = (is_named(run), target.filter(|target| is_named(target)));
+        if of_run || of_target.is_some() {
+            let explains = |standing: &Standing<'_>| {
+                let waits = standing
+                    .run(run)
+                    .is_some_and(|run| matches!(means(standing, run), Means::Waits));
+                !waits || of_target.is_some_and(|target| standing.status.active.as_ref() != Some(target))
+            };
+            // Whatever came of it: what the thread shows then is read again.
+            let _ = self.read_until(&found.member, &found.id, explains).await;
+        }
+        Ok(refused)
     }
 
     /// What the run's state means. After a refusal that it does not explain, the refusal is the answer.

@@ -43,14 +43,39 @@ impl Gateway {
                 self.saw(&found);
                 Ok(found)
             }
-            // Its machine is away and shows it no more, or not yet: it is still there for what can wait.
-            Err(FleetError::Unreachable { machine: silent, error }) => {
-                let seen = self.seen(caller, &id, |member| member.name() == silent || member.away().is_some());
+            Err(FleetError::ThreadNotFound { id, unpaired }) => Err(self.not_found(caller, id, unpaired).await),
+            Err(error) => {
+                // Its machine is away and shows it no more, or not yet: it is still there for what can wait.
+                let seen = match &error {
+                    FleetError::Unreachable { machine: silent, .. }
+                    | FleetError::ThreadNotSeen { machine: silent, .. } => {
+                        self.seen(caller, &id, |member| member.name() == silent || member.away().is_some())
+                    }
+                    FleetError::UnknownMachine { .. }
+                    | FleetError::MachineNeeded { .. }
+                    | FleetError::ProjectNotFound { .. }
+                    | FleetError::ProjectAmbiguous { .. }
+                    | FleetError::ThreadNotFound { .. } => None,
+                };
                 let named = |found: &Found| machine.is_none_or(|machine| machine == found.member.name());
-                seen.filter(named)
-                    .ok_or_else(|| FleetError::Unreachable { machine: silent, error }.into())
+                seen.filter(named).ok_or_else(|| error.into())
             }
-            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// No machine that was asked has the thread. One whose credential was taken away may, where this client dispatched to it.
+    async fn not_found(&self, caller: &Caller, id: ThreadId, unpaired: Vec<String>) -> ToolError {
+        let was_there = |name: &&String| {
+            let key = ((*name).clone(), id.clone());
+            self.memory.dispatched(&caller.client, &key).is_some()
+        };
+        let member = unpaired
+            .iter()
+            .find(was_there)
+            .map(|name| self.fleet.member(&caller.limits, name));
+        match member.and_then(Result::ok) {
+            Some(member) => self.fleet.may_be_on(&member, &id).await.into(),
+            None => FleetError::ThreadNotFound { id, unpaired }.into(),
         }
     }
 

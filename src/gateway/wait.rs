@@ -196,6 +196,33 @@ impl<'a> Seek<'a> {
             self.unlooked,
         ))
     }
+
+    /// Nothing is known of the thread for now: the machines that may have it are slow, or away.
+    fn not_found_yet(&self) -> ToolError {
+        let visible = self.gateway.fleet.visible(&self.caller.limits);
+        let asked: Vec<_> = visible.iter().filter(|member| !member.machine.is_unpaired()).collect();
+        let mut silent: Vec<&str> = asked
+            .iter()
+            .filter(|member| member.away().is_some())
+            .map(|member| member.name())
+            .collect();
+        if silent.is_empty() {
+            // Connected, and slow to say whether it has the thread.
+            silent = asked.iter().map(|member| member.name()).collect();
+        }
+        let error = ToolError::new(
+            ErrorCode::MachineUnreachable,
+            format!(
+                "No machine has shown this thread yet. It may be on one that has not answered so far: {}.",
+                silent.join(", ")
+            ),
+        )
+        .hint("Wait for it again; t3_machines shows how the machines are.");
+        match silent.as_slice() {
+            [only] => error.with("machine", *only),
+            _ => error,
+        }
+    }
 }
 
 /// One of the threads that were named.
@@ -211,7 +238,7 @@ impl<'a> Entry<'a> {
         let watched = if seek.patient {
             // A machine that is slow to show what it has keeps nobody from waiting for what others have.
             let searched = tokio::time::timeout(FIRST_LOOKS, seek.thread(id)).await;
-            searched.unwrap_or_else(|_| Err(not_found_yet()))
+            searched.unwrap_or_else(|_| Err(seek.not_found_yet()))
         } else {
             seek.thread(id).await
         };
@@ -262,6 +289,12 @@ impl<'a> Entry<'a> {
             (None, Ok(watched)) => watched.view(),
             (Some(error), _) | (None, Err(error)) => ThreadView {
                 thread_id: self.id.to_owned(),
+                machine: error
+                    .extra
+                    .get("machine")
+                    .and_then(|name| name.as_str())
+                    .unwrap_or_default()
+                    .to_owned(),
                 state: UNKNOWN.to_owned(),
                 error: Some(FailureView {
                     class: error.code.as_str().to_owned(),
@@ -272,14 +305,6 @@ impl<'a> Entry<'a> {
             },
         }
     }
-}
-
-/// Nothing is known of it for now.
-fn not_found_yet() -> ToolError {
-    ToolError::new(
-        ErrorCode::MachineUnreachable,
-        "A machine that may have this thread has not answered yet.",
-    )
 }
 
 /// The state of a thread that cannot be waited for.

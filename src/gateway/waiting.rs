@@ -136,7 +136,13 @@ impl<'a> Watched<'a> {
             self.found.project = project;
         } else {
             let id = self.found.id.clone();
-            self.failed = Some(FleetError::ThreadNotFound { id }.into());
+            self.failed = Some(
+                FleetError::ThreadNotFound {
+                    id,
+                    unpaired: Vec::new(),
+                }
+                .into(),
+            );
         }
     }
 

@@ -162,6 +162,8 @@ pub struct Thread {
     pub session: Option<String>,
     /// When a usage limit that stopped the thread ends by itself.
     pub resumes_at: Option<Timestamp>,
+    /// T3's words for kinds of turn items that this version does not know: it shows nothing of them.
+    pub unknown_items: Vec<String>,
     /// When T3 last changed it.
     pub updated_at: Timestamp,
     /// The read left older history out.

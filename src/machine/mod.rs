@@ -57,6 +57,9 @@ pub use error::MachineError;
 /// How long a read waits for the mirror to show our last write; then it goes on, since a read over HTTP has the write.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
+/// How long a list waits for it. T3 shows in a tenth of a second what it has done.
+const LISTED_WITHIN: Duration = Duration::from_secs(2);
+
 /// What a machine is told at its start.
 #[derive(Clone, Debug)]
 pub struct MachineSettings {
@@ -259,6 +262,18 @@ impl Machine {
         tokio::time::timeout(within, first)
             .await
             .unwrap_or(Err(MachineError::Timeout(within)))
+    }
+
+    /// Waits until the mirror shows what we wrote last, or for 2 s; for one that is away, not at all.
+    pub async fn caught_up(&self) {
+        if self.core.state.is_online() {
+            self.core.state.caught_up_with_all(LISTED_WITHIN).await;
+        }
+    }
+
+    /// Whether it is none that the gateway has ever reached, for want of a credential: nothing that is known here came from there.
+    pub fn is_unpaired(&self) -> bool {
+        self.core.access.borrow().token.is_none() && !self.core.state.mirror().has_base()
     }
 
     /// The projects of the mirror.

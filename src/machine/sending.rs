@@ -48,10 +48,11 @@ impl Machine {
 
         let sent = self.core.send(|dialect| dialect.launch(launch)).await;
         match sent {
-            Ok(answer) => link
-                .dialect
-                .read_launched(&answer, &launch.message)
-                .map_err(|error| unread(&error)),
+            Ok(answer) => {
+                self.core.state.handle_launched(&launch.thread);
+                let launched = link.dialect.read_launched(&answer, &launch.message);
+                launched.map_err(|error| unread(&error))
+            }
             Err(Failed::UnknownProcedure) => self.launch_in_steps(launch).await,
             Err(Failed::Error(error)) => Err(error),
         }

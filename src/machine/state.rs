@@ -3,7 +3,7 @@
 //! Written by the connection alone, read by everybody. No lock is held over an await, and nobody is woken before what they are to
 //! see can be read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use crate::protocol::{ProjectId, ThreadId, Untrusted};
 
 /// How many unknown words are remembered.
 const UNKNOWN_WORDS: usize = 64;
+/// What the others are counted as.
+const OTHERS: &str = "others";
 /// How much of one a log line repeats.
 const WORD_CHARS: usize = 100;
 
@@ -27,6 +29,8 @@ pub(super) struct State {
     status: RwLock<MachineStatus>,
     /// The highest sequence that we wrote to a thread, until the mirror shows it.
     written: Mutex<HashMap<ThreadId, u64>>,
+    /// The threads that we launched, until the mirror shows them: a launch has no sequence.
+    launched: Mutex<HashSet<ThreadId>>,
     /// The project for what belongs to none, once the server named it.
     scratch: Mutex<Option<ProjectId>>,
     watchers: Arc<Watchers>,
@@ -48,6 +52,7 @@ impl State {
             mirror: RwLock::default(),
             status: RwLock::new(MachineStatus::default()),
             written: Mutex::default(),
+            launched: Mutex::default(),
             scratch: Mutex::default(),
             watchers: Arc::new(Watchers::new(runtime)),
         }
@@ -97,6 +102,37 @@ impl State {
         }
     }
 
+    /// Waits until the mirror shows every write of ours, the threads that we launched among them; returns after `within` anyway.
+    pub(super) async fn caught_up_with_all(&self, within: Duration) {
+        if self.is_caught_up() {
+            return;
+        }
+        let mut shell = self.watchers.shell();
+        let shown = async {
+            loop {
+                shell.mark_unchanged();
+                if self.is_caught_up() || shell.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(within, shown).await.is_err() {
+            // Given up: who lists next need not wait for it again.
+            self.launched().clear();
+            self.writes().clear();
+        }
+    }
+
+    fn is_caught_up(&self) -> bool {
+        let mirror = self.mirror();
+        // Of those that were shown before their launch was answered.
+        self.launched().retain(|thread| mirror.thread(thread).is_none());
+        let is_shown =
+            |thread: &ThreadId, written: u64| mirror.thread(thread).is_some_and(|row| row.sequence >= written);
+        self.writes().retain(|thread, written| !is_shown(thread, *written));
+        self.launched().is_empty() && self.writes().is_empty()
+    }
+
     fn row_sequence(&self, thread: &ThreadId) -> Option<u64> {
         self.mirror().thread(thread).map(|row| row.sequence)
     }
@@ -107,6 +143,10 @@ impl State {
 
     fn writes(&self) -> MutexGuard<'_, HashMap<ThreadId, u64>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn launched(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+        self.launched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn mirror_mut(&self) -> RwLockWriteGuard<'_, Mirror> {
@@ -190,6 +230,9 @@ impl State {
             } else if status.unknown_words.len() < UNKNOWN_WORDS {
                 tracing::warn!(word = %Untrusted(&word).at_most(WORD_CHARS), "T3 uses a word that is not known: it is newer, perhaps");
                 status.unknown_words.insert(word, 1);
+            } else {
+                let others = status.unknown_words.entry(OTHERS.to_owned()).or_default();
+                *others = others.saturating_add(1);
             }
         }
     }
@@ -204,6 +247,11 @@ impl State {
         *known = sequence.max(*known);
     }
 
+    /// T3 has launched a thread of ours.
+    pub(super) fn handle_launched(&self, thread: &ThreadId) {
+        self.launched().insert(thread.clone());
+    }
+
     fn publish(&self, effects: &[Effect], applied: u64) -> bool {
         let mut threads = Vec::new();
         let (mut reset, mut projects) = (false, false);
@@ -216,8 +264,13 @@ impl State {
         }
         if reset {
             self.writes().clear();
+            self.launched().clear();
         } else {
             self.writes().retain(|_, written| *written > applied);
+            let mut launched = self.launched();
+            for id in &threads {
+                launched.remove(*id);
+            }
         }
         self.watchers.set_applied(applied);
         if reset {

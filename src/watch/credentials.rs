@@ -19,13 +19,15 @@ const KIND: &str = "credential";
 /// How long after a failed commit the next is tried.
 const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
-/// Tells what is said of the end of the machine's credential, until `stop` is cancelled. An event that was told before is not told again.
+/// Tells what is said of the end of the machine's credential, until the machine is gone or `stop` is cancelled. An event that was told before
+/// is not told again.
 pub async fn tell_credential(member: Arc<Member>, store: Store, stop: CancellationToken) {
     let mut notices = member.machine.watch_credential();
     notices.mark_changed();
     loop {
         let changed = tokio::select! {
             () = stop.cancelled() => return,
+            () = member.gone() => return,
             changed = notices.changed() => changed,
         };
         if changed.is_err() {
@@ -42,6 +44,7 @@ pub async fn tell_credential(member: Arc<Member>, store: Store, stop: Cancellati
             tracing::error!(%error, "what is to be said of a credential could not be kept; it is tried again");
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = member.gone() => return,
                 () = tokio::time::sleep(AGAIN_AFTER) => {}
             }
         }

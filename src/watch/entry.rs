@@ -1,6 +1,6 @@
 //! One tracked thread with what the ledger keeps besides: where it lives, and how people call it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -34,6 +34,7 @@ pub(super) struct Entry {
 pub(super) struct Surroundings<'a> {
     pub(super) machine: &'a str,
     pub(super) ceiling: RuntimeMode,
+    pub(super) client_ceilings: &'a BTreeMap<String, RuntimeMode>,
     pub(super) deliver: bool,
     pub(super) now: Timestamp,
 }
@@ -97,13 +98,15 @@ impl Entry {
     /// What was told, as the ledger keeps it; `thread` is the read that it was concluded from.
     pub(super) fn event(&self, told: &Told, thread: Option<&Thread>, around: Surroundings<'_>) -> NewEvent {
         let id = super::ids::event_id(self.place.environment.as_ref(), &self.tracker.thread().thread, told);
+        let client = told.watch.client.as_ref();
+        let own = client.and_then(|client| around.client_ceilings.get(client));
         let scene = EventScene {
             id: &id,
             machine: around.machine,
             thread_id: &self.tracker.thread().thread.0,
             project: self.place.project_title.as_deref(),
             title: self.title.as_deref(),
-            ceiling: around.ceiling,
+            ceiling: own.map_or(around.ceiling, |own| around.ceiling.min(*own)),
             now: around.now,
         };
         let timed_out: Vec<RunId> = self.tracker.finish_timed_out().cloned().collect();

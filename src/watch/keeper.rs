@@ -90,7 +90,8 @@ pub(super) async fn start(
 
 fn roster_of(machine: &str, member: Option<&Arc<Member>>, settings: WatchSettings) -> Roster {
     let ceiling = member.map_or(RuntimeMode::FullAccess, |member| member.ceiling(&Limits::default()));
-    Roster::new(machine, ceiling, settings, Timestamp::now())
+    let clients = member.map(|member| Arc::clone(&member.rules.client_ceilings));
+    Roster::new(machine, ceiling, settings, Timestamp::now()).with_client_ceilings(clients.unwrap_or_default())
 }
 
 /// The rosters of all machines of which the ledger has something, or of that one `only`.

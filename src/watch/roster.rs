@@ -16,6 +16,7 @@ use super::beginning::Beginning;
 use super::entry::{Entry, Surroundings};
 use super::facts::{messages, read_facts, row_facts};
 use super::place::{Place, Places};
+use crate::fleet::Ceilings;
 use crate::gateway::tracking::WatchedThread;
 use crate::lifecycle::{Outage, ReadNeed, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
@@ -41,6 +42,7 @@ pub enum Outcome<'a> {
 pub struct Roster {
     machine: String,
     ceiling: RuntimeMode,
+    client_ceilings: Ceilings,
     settings: WatchSettings,
     environment: Option<EnvironmentId>,
     online_since: Option<Timestamp>,
@@ -65,6 +67,7 @@ impl Roster {
         Self {
             machine: machine.to_owned(),
             ceiling,
+            client_ceilings: Ceilings::default(),
             settings,
             environment: None,
             online_since: None,
@@ -77,6 +80,15 @@ impl Roster {
             due: BTreeSet::new(),
             changed: HashSet::new(),
             batch: Batch::default(),
+        }
+    }
+
+    /// The same, where some clients have ceilings of their own: their events offer no more than they may take.
+    #[must_use]
+    pub fn with_client_ceilings(self, client_ceilings: Ceilings) -> Self {
+        Self {
+            client_ceilings,
+            ..self
         }
     }
 
@@ -355,6 +367,7 @@ impl Roster {
         let around = Surroundings {
             machine: &self.machine,
             ceiling: self.ceiling,
+            client_ceilings: &self.client_ceilings,
             deliver: self.settings.deliver,
             now,
         };

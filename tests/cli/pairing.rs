@@ -586,3 +586,123 @@ fn who_takes_over_goes_on_with_what_was_paired_after_its_start() {
     assert_eq!(told(after, &thread), [(json!("completed"), Value::Null)]);
     assert!(!second.said.contains("is not configured any more"), "{}", second.said);
 }
+
+#[test]
+fn a_process_behind_the_owner_follows_what_is_paired() {
+    let t3 = T3::start();
+    let place = Place::new();
+    let (_first, _) = serve(&place, &[]);
+    let (mut second, behind) = serve(&place, &[]);
+    said(&mut second, "calls are passed on to it");
+    let there = || call(behind, "t3_machines", &json!({}));
+    assert_eq!(there(), json!({"machines": []}));
+
+    well(&place.run(&["pair", "box", &t3.link()]));
+    until(TAKEN_OVER_WITHIN, "the machine is online", || {
+        machine(behind)["online"] == true
+    });
+    assert_eq!(machine(behind)["name"], "box");
+    let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
+    assert!(health.contains("\"box\""), "{health}");
+    let work = json!({"project": "t3-smoke", "prompt": "say done"});
+    let thread = call(behind, "t3_dispatch", &work)["thread_id"].clone();
+    let ended = call(behind, "t3_wait", &json!({"thread_id": thread}));
+    assert_eq!(ended["state"], "completed", "{ended}");
+
+    // Narrower, and wider again.
+    for (patterns, shown) in [("nothing-*", 0), ("nothing-*,t3-*", 1)] {
+        well(&place.run(&["pair", "box", &t3.link(), "--projects", patterns]));
+        // It holds where both allow it: what is narrower at once, what is wider when the owner has it too.
+        until(TAKEN_OVER_WITHIN, "the allowlist is the new one", || {
+            let patterns: Vec<_> = patterns.split(',').collect();
+            let projects = call(behind, "t3_projects", &json!({}))["projects"].clone();
+            machine(behind)["projects"] == json!(patterns) && projects.as_array().unwrap().len() == shown
+        });
+    }
+    well(&place.run(&["unpair", "box"]));
+    until(TAKEN_OVER_WITHIN, "the machine is gone", || {
+        there() == json!({"machines": []})
+    });
+    let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
+    assert!(!health.contains("\"box\""), "{health}");
+}
+
+#[test]
+fn what_is_said_of_a_credential_is_said_once_whatever_its_machines_rules_become() {
+    let t3 = T3::start();
+    let hook = Receiver::start();
+    let place = Place::new().config(&format!(
+        "[hook]\nurl = \"http://{}/hook\"\ncredentials = true\n",
+        hook.address
+    ));
+    well(&place.run(&["pair", "box", &t3.link()]));
+    let (mut serve_, address) = serve(&place, &[]);
+    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    for patterns in ["a-*", "t3-*"] {
+        well(&place.run(&["pair", "box", &t3.link(), "--projects", patterns]));
+        until(TAKEN_OVER_WITHIN, "the rules are the new ones", || {
+            machine(address)["projects"] == json!([patterns])
+        });
+    }
+    // Credentials that T3 never took: there is no end by which two words of one refusal could be told to be the same.
+    let path = file(&place, "box");
+    for round in 1..=2 {
+        let good = std::fs::read_to_string(&path).unwrap();
+        let draft = path.with_extension("draft");
+        std::fs::write(&draft, good.replace(&token(&place, "box"), "never.taken")).unwrap();
+        std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::rename(&draft, &path).unwrap();
+        until(PATIENCE, "it is told", || hook.received().len() >= round);
+        well(&place.run(&["pair", "box", &t3.link(), "--projects", "t3-*"]));
+        until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+    }
+    // The ends of each are in the ledger before the next are told.
+    let listed = call(address, "t3_events", &json!({}))["events"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+    serve_.signal(Signal::TERM);
+    assert_eq!(serve_.end(), Some(0));
+}
+
+#[test]
+fn a_credential_that_cannot_be_used_is_named_with_what_mends_it() {
+    let t3 = T3::start();
+    let place = Place::new();
+    well(&place.run(&["pair", "box", &t3.link()]));
+    let path = file(&place, "box");
+    let mend = "t3code-mcp unpair box";
+    let looks = |wrong: &str| {
+        let doctor = place.run(&["doctor"]);
+        assert_eq!(doctor.code, Some(1), "{}", doctor.out);
+        for word in [
+            "✗ box: its credential cannot be used",
+            "credentials/box.json",
+            wrong,
+            mend,
+            "t3code-mcp pair box '<link>'",
+        ] {
+            assert!(doctor.out.contains(word), "{word}: {}", doctor.out);
+        }
+        assert!(!doctor.out.contains("no machine is configured"), "{}", doctor.out);
+        refused(&place.run(&["status"]), &["credentials/box.json", wrong, mend]);
+    };
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    looks("others can read it (mode 0644)");
+    std::fs::write(&path, "{").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    looks("holds no credential");
+    // What it says is what mends it.
+    well(&place.run(&["unpair", "box"]));
+    well(&place.run(&["pair", "box", &t3.link()]));
+    well(&place.run(&["doctor"]));
+
+    // Beside one that is well, it is told all the same.
+    well(&place.run(&["pair", "second", &t3.link()]));
+    std::fs::write(&path, "{").unwrap();
+    let status = place.run(&["status"]);
+    assert_eq!(status.code, Some(1), "{}", status.out);
+    assert!(
+        status.out.contains("second") && status.err.contains("credentials/box.json"),
+        "{}",
+        status.err
+    );
+}

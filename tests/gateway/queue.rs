@@ -1,6 +1,6 @@
 //! The runs that wait behind one at work.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use t3code_mcp::fleet::Limits;
 use t3code_mcp::gateway::{
     Caller, ErrorCode, InterruptArgs, QueueAction, QueueAfter, QueueAnswer, QueueArgs, ToolError, WhenBusy,
@@ -303,4 +303,78 @@ async fn an_interrupt_names_the_run_that_is_next_and_a_cancelled_one_is_followed
         (stopped.state.as_str(), stopped.next_run.as_ref()),
         ("interrupted", Some(&queued[1]))
     );
+}
+
+#[tokio::test]
+async fn who_comes_second_is_told_what_became_of_the_run() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let (thread, active, queued) = house.with_queue(&["say two", "say three", "say four"]).await;
+    // At the same time.
+    let steer = || house.queue(&thread, QueueAction::Steer, Some(&queued[0]));
+    let (first, second) = tokio::join!(steer(), steer());
+    for steered in [first.unwrap(), second.unwrap()] {
+        assert_eq!(
+            (steered.outcome.as_deref(), steered.run_id.as_ref()),
+            (Some("steered"), Some(&active))
+        );
+    }
+    // Another client was first, and the stream has not shown it yet.
+    let promote = json!({
+        "type": "queued-message.promote-to-steer", "commandId": "by-another", "threadId": thread,
+        "queuedRunId": queued[1], "targetRunId": active,
+    });
+    simulator.command(&promote).unwrap();
+    let steered = house
+        .queue(&thread, QueueAction::Steer, Some(&queued[1]))
+        .await
+        .unwrap();
+    assert_eq!(
+        (steered.outcome.as_deref(), steered.run_id.as_ref()),
+        (Some("steered"), Some(&active))
+    );
+    let cancel = json!({
+        "type": "queued-run.cancel", "commandId": "by-another-too", "threadId": thread, "runId": queued[2],
+    });
+    simulator.command(&cancel).unwrap();
+    let gone = house
+        .queue(&thread, QueueAction::Steer, Some(&queued[2]))
+        .await
+        .unwrap_err();
+    assert_eq!(gone.code, ErrorCode::InvalidRequest);
+    assert!(gone.message.contains("was taken out of the queue"), "{gone}");
+}
+
+#[tokio::test]
+async fn who_may_not_go_on_in_a_thread_stops_it_and_starts_nothing_by_that() {
+    let low = limited(Limits {
+        max_runtime_mode: Some(RuntimeMode::ApprovalRequired),
+        ..Limits::default()
+    });
+    let stop = |thread: &str| InterruptArgs {
+        thread_id: thread.to_owned(),
+        ..InterruptArgs::default()
+    };
+    let newer = newer_simulator().await;
+    let house_ = house(&newer);
+    let (thread, _, _) = house_.with_queue(&["say two"]).await;
+    let stopped = house_.gateway.interrupt(&low, stop(&thread)).await.unwrap();
+    assert_eq!((stopped.state.as_str(), &stopped.next_run), ("interrupted", &None));
+    assert!(stopped.note.unwrap().contains("resume"));
+    assert_eq!(house_.ended(&thread).await.held, Some(true));
+    house_.queue(&thread, QueueAction::Resume, None).await.unwrap();
+    assert_eq!(report(&house_.ended(&thread).await), "two");
+
+    // A T3 that cannot hold goes on, and that is said.
+    let older = simulator().await;
+    let house_ = house(&older);
+    let (thread, _, queued) = house_.with_queue(&["say two"]).await;
+    let stopped = house_.gateway.interrupt(&low, stop(&thread)).await.unwrap();
+    assert_eq!(stopped.next_run.as_ref(), Some(&queued[0]));
+    assert!(stopped.note.unwrap().contains("more than this client could start"));
+
+    // Who may go on there lets it go on.
+    let (thread, _, queued) = house_.with_queue(&["say two"]).await;
+    let stopped = house_.interrupt(&thread, None).await.unwrap();
+    assert_eq!((stopped.next_run.as_ref(), stopped.note), (Some(&queued[0]), None));
 }

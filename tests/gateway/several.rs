@@ -3,8 +3,9 @@
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::gateway::{
     AnswerArgs, DispatchArgs, ErrorCode, GatewaySettings, InterruptArgs, MachinesArgs, ProjectsArgs, ThreadArgs,
-    WhenBusy,
+    ThreadsArgs, WhenBusy,
 };
+use t3code_mcp::machine::MachineSettings;
 
 use crate::support::*;
 
@@ -317,4 +318,78 @@ async fn a_machine_that_a_client_may_not_use_does_not_exist_for_it() {
         code(house.gateway.thread(&elsewhere, args).await),
         Some(ErrorCode::ThreadNotFound)
     );
+}
+
+#[tokio::test]
+async fn a_machine_that_was_never_paired_hides_nobodys_mistake() {
+    let (simulator, new) = (simulator().await, simulator().await);
+    let unpaired = MachineSettings {
+        token: None,
+        ..settings("new", &new.url())
+    };
+    let unknown = || ThreadArgs {
+        thread_id: "unknown".to_owned(),
+        turns: None,
+    };
+    let machines = vec![
+        (settings("mac", &simulator.url()), rules(&["*"])),
+        (unpaired.clone(), rules(&["*"])),
+    ];
+    let house = house_of(machines, GatewaySettings::default());
+    let error = house.gateway.thread(&caller(), unknown()).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ThreadNotFound);
+    let hint = error.hint.unwrap();
+    assert!(hint.contains("new") && hint.contains("t3_status"), "{hint}");
+    // Who names it is told what is wrong with it.
+    let there = DispatchArgs {
+        machine: Some("new".to_owned()),
+        ..more("unknown", "say two", WhenBusy::Reject)
+    };
+    let error = house.dispatch(there).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.extra["machine"].as_str()),
+        (ErrorCode::NeedsPairing, Some("new"))
+    );
+
+    // Where no other was asked, nobody knows.
+    let house = house_of(vec![(unpaired.clone(), rules(&["*"]))], GatewaySettings::default());
+    let error = house.gateway.thread(&caller(), unknown()).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.extra["machine"].as_str()),
+        (ErrorCode::NeedsPairing, Some("new"))
+    );
+    assert!(error.message.contains("`unknown`"), "{error}");
+
+    // One that is away may have it, whatever else is not paired.
+    let machines = vec![
+        (unpaired, rules(&["*"])),
+        (settings("mac", &simulator.url()), rules(&["*"])),
+        (settings("away", &nowhere()), rules(&["*"])),
+    ];
+    let house = house_of(machines, GatewaySettings::default());
+    let error = house.gateway.thread(&caller(), unknown()).await.unwrap_err();
+    assert_eq!(
+        (error.code, error.extra["machine"].as_str()),
+        (ErrorCode::MachineUnreachable, Some("away"))
+    );
+    assert!(error.message.contains("`unknown`"), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_dispatched_is_in_the_next_list() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    for number in 1..=3 {
+        let started = house.start("sleep 60").await;
+        let listed = house.gateway.threads(&caller(), ThreadsArgs::default()).await.unwrap();
+        let ids: Vec<_> = listed.threads.iter().map(|thread| thread.thread_id.as_str()).collect();
+        assert!(ids.contains(&started.thread_id.as_str()), "{ids:?}");
+        let started = house.start("sleep 60").await;
+        let counted = house
+            .gateway
+            .projects(&caller(), ProjectsArgs::default())
+            .await
+            .unwrap();
+        assert_eq!(counted.projects[0].threads, 2 * number, "{}", started.thread_id);
+    }
 }

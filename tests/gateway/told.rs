@@ -9,6 +9,7 @@ use t3code_mcp::gateway::{
     WhenBusy,
 };
 use t3code_mcp::store::{Batch, NewEvent};
+use t3code_mcp::watch;
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -232,15 +233,18 @@ async fn a_cursor_goes_on_from_where_the_last_answer_ended() {
     assert_eq!(told(&newest), ["e3", "e4"]);
     let rest = house.events_for(&caller(), behind(&newest.cursor)).await.unwrap();
     assert_eq!((told(&rest), &rest.cursor), (vec![], &newest.cursor));
-    // Of another ledger, of the future, of nothing.
+    // Of another ledger, of the future.
     let identity = newest.cursor.rsplit_once('.').unwrap().0;
-    for strange in [
-        newest.cursor.replace(identity, "other"),
-        format!("{identity}.99"),
-        "?".to_owned(),
-    ] {
+    let other = newest.cursor.replace(identity, &uuid::Uuid::new_v4().to_string());
+    for strange in [other, format!("{identity}.99")] {
         let found = house.events_for(&caller(), behind(&strange)).await.unwrap();
         assert_eq!((found.truncated, found.events.len()), (Some(true), 5), "{strange}");
+    }
+    // What is none tells nothing, the newest events least of all.
+    for garbage in ["?", "", "other.3"] {
+        let refused = house.events_for(&caller(), behind(garbage)).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::InvalidRequest, "{garbage}");
+        assert!(refused.hint.as_ref().unwrap().contains("leave it out"), "{refused}");
     }
     let other = EventsArgs {
         thread_id: Some("another".to_owned()),
@@ -427,4 +431,19 @@ async fn without_a_ledger_nothing_is_promised() {
     .await
     .expect("at once")
     .unwrap_err();
+}
+
+#[tokio::test]
+async fn nobody_tells_of_the_credential_of_a_machine_that_is_gone() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let fleet = house.gateway.fleet();
+    let member = fleet.members()[0].clone();
+    let telling = tokio::spawn(watch::tell_credential(member, house.store.clone(), house.stop.clone()));
+    assert!(fleet.dismiss("mac"));
+    tokio::time::timeout(PATIENCE, telling)
+        .await
+        .expect("it ends with its machine")
+        .unwrap();
+    house.end().await;
 }

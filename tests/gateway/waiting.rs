@@ -403,6 +403,7 @@ async fn a_wait_over_several_machines_is_partial_while_one_is_away_and_finds_its
         ),
         ("machine_unreachable", "completed")
     );
+    assert_eq!(threads[0].machine, "far");
     let (all, ()) = tokio::join!(house.wait(both(Until::All)), async {
         far.resume().await.unwrap();
     });
@@ -412,6 +413,36 @@ async fn a_wait_over_several_machines_is_partial_while_one_is_away_and_finds_its
         (Some(vec![there.clone(), here.clone()]), false)
     );
     assert_eq!(all.threads.unwrap()[0].machine, "far");
+}
+
+#[tokio::test]
+async fn a_machine_that_hangs_is_named_where_others_have_something_to_tell() {
+    let (near, far) = (simulator().await, simulator().await);
+    far.faults().hang(true);
+    let machines = vec![
+        (settings("near", &near.url()), rules(&["*"])),
+        (settings("far", &far.url()), rules(&["*"])),
+    ];
+    let house = house_of(machines, GatewaySettings::default());
+    let here = DispatchArgs {
+        machine: Some("near".to_owned()),
+        ..prompt("say here")
+    };
+    let here = house.dispatch(here).await.unwrap().thread_id;
+    let any = WaitArgs {
+        thread_ids: Some(vec!["elsewhere".to_owned(), here.clone()]),
+        timeout: Some(25),
+        ..WaitArgs::default()
+    };
+    let waited = house.wait(any).await.unwrap();
+    assert_eq!(waited.done, Some(vec![here]));
+    let threads = waited.threads.unwrap();
+    let error = threads[0].error.as_ref().unwrap();
+    assert_eq!(
+        (error.class.as_str(), threads[0].machine.as_str()),
+        ("machine_unreachable", "far")
+    );
+    assert!(error.message.contains("far"), "{}", error.message);
 }
 
 #[tokio::test]

@@ -186,4 +186,15 @@ async fn words_of_a_newer_t3_are_counted_by_name() {
         machine.status().unknown_words.get("stream item `thread.dreamt`") == Some(&1)
     })
     .await;
+    // However many there are: those that are not named are counted. With a location they come by the shell alone.
+    for number in 0..70 {
+        let kind = format!("thread.dreamt-{number}");
+        let item = json!({"kind": kind, "sequence": 1_000_001 + number, "location": "active"});
+        simulator.faults().push_shell_item(item);
+    }
+    until(&machine, |machine| {
+        machine.status().unknown_words.get("others") == Some(&7)
+    })
+    .await;
+    assert_eq!(machine.status().unknown_words.len(), 65);
 }

@@ -1,6 +1,7 @@
 //! The steps by which one machine is examined: its token, the way to it, what answers there, whether the token is accepted, whether the
 //! protocol is spoken, which projects may be used. The first that fails ends the examination: what comes behind it cannot be known.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,8 +15,8 @@ use crate::machine::{MachineError, MachineStatus};
 /// Longer than the machine's own limits for connecting and reading.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Examines one machine.
-pub(super) async fn examine(config: &MachineConfig, member: &Member) -> Vec<Check> {
+/// Examines one machine. `met` are the words that another process has met there and does not know.
+pub(super) async fn examine(config: &MachineConfig, member: &Member, met: BTreeMap<String, u64>) -> Vec<Check> {
     let name = config.name.as_str();
     let kept = match &config.token {
         TokenSource::Variable { variable, token: None } => {
@@ -38,7 +39,9 @@ pub(super) async fn examine(config: &MachineConfig, member: &Member) -> Vec<Chec
     let mut checks = vec![Check::good(name, kept)];
     match member.machine.ready(PATIENCE).await {
         Ok(()) => {
-            checks.extend(online(name, config, &member.machine.status()));
+            let status = member.machine.status();
+            checks.extend(online(name, config, &status));
+            checks.extend(drift(name, status.unknown_words, met));
             checks.push(projects(name, config, member));
             checks.extend(scratch(name, config, member));
         }
@@ -69,22 +72,30 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
         Some(days) => Check::good(name, format!("the token is accepted, for {days} more days")),
         None => Check::good(name, "the token is accepted"),
     });
-    if !status.unknown_words.is_empty() {
-        // No fault of this machine, and nothing is lost by it: an unknown run status counts as running.
-        let words = status
-            .unknown_words
-            .iter()
-            .map(|(word, times)| format!("{word} ({times} times)"));
-        let words: Vec<String> = words.collect();
-        checks.push(Check::good(
-            name,
-            format!(
-                "it is newer than this program knows; update t3code-mcp to have these understood: {}",
-                words.join(", ")
-            ),
-        ));
-    }
     checks
+}
+
+/// What T3 there says that this program does not know. No fault of the machine, and nothing is lost by it: an unknown run status counts as
+/// running.
+fn drift(name: &str, mut seen: BTreeMap<String, u64>, met: BTreeMap<String, u64>) -> Option<Check> {
+    for (word, times) in met {
+        let known = seen.entry(word).or_default();
+        *known = times.max(*known);
+    }
+    if seen.is_empty() {
+        return None;
+    }
+    let words: Vec<String> = seen
+        .iter()
+        .map(|(word, times)| format!("{word} ({times} times)"))
+        .collect();
+    Some(Check::good(
+        name,
+        format!(
+            "it is newer than this program knows; update t3code-mcp to have these understood: {}",
+            words.join(", ")
+        ),
+    ))
 }
 
 fn projects(name: &str, config: &MachineConfig, member: &Member) -> Check {

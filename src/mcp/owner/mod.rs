@@ -3,6 +3,7 @@
 //! Each call has a connection of its own: closing it is how the owner learns that nobody waits any more, and another request on it is how it
 //! learns that the answer was read. [`super::forward`] drives a call; this sends one and reads what comes back.
 
+mod allowed;
 mod answer;
 mod passport;
 
@@ -29,10 +30,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::config::Config;
+use crate::config::credentials::Credentials;
 use crate::config::socket::SocketPath;
 use crate::gateway::Caller;
 
-use passport::{Grant, Grants};
+use allowed::Allowed;
 pub(super) use passport::{META_KEY, Passport, unreadable};
 
 /// Says that the sender will tell whether the answer was read: by another request on the same connection, or by closing it.
@@ -48,7 +50,7 @@ const HEAD_WITHIN: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct Owner {
     socket: SocketPath,
-    grants: Arc<Grants>,
+    allowed: Allowed,
     /// This process is told to stop.
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -108,16 +110,16 @@ pub(super) struct Unheard {
 }
 
 impl Owner {
-    /// The owner behind the socket, for a process with this config.
-    pub fn new(socket: PathBuf, config: &Config, stop: CancellationToken) -> io::Result<Arc<Self>> {
-        let grants: BTreeMap<String, Grant> = config
-            .machines
-            .iter()
-            .map(|machine| (machine.name.clone(), Grant::of(machine)))
-            .collect();
+    /// The owner behind the socket, for a process with this config and what is paired in its state directory.
+    pub fn new(
+        socket: PathBuf,
+        config: &Config,
+        credentials: Credentials,
+        stop: CancellationToken,
+    ) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             socket: SocketPath::new(socket)?,
-            grants: Arc::new(grants),
+            allowed: Allowed::new(config, credentials),
             stop,
             tasks: TaskTracker::new(),
         }))
@@ -125,7 +127,7 @@ impl Owner {
 
     /// The machines that this process may speak of.
     pub(super) fn machines(&self) -> Vec<String> {
-        self.grants.keys().cloned().collect()
+        self.allowed.now().keys().cloned().collect()
     }
 
     pub(super) fn stop(&self) -> &CancellationToken {
@@ -189,7 +191,7 @@ impl Owner {
             "io.modelcontextprotocol/protocolVersion": REVISION,
             "io.modelcontextprotocol/clientCapabilities": {},
             "io.modelcontextprotocol/clientInfo": {"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")},
-            META_KEY: Passport::of(call.caller, &self.grants, call.under_way),
+            META_KEY: Passport::of(call.caller, &self.allowed.now(), call.under_way),
         });
         if call.beats {
             meta["progressToken"] = json!(1);

@@ -1,11 +1,17 @@
 //! What a roster does about messages of processes that are no more, and about threads on their way to be followed.
 
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::{Outcome, Roster};
-use crate::gateway::samples::{at, run, thread};
+use crate::gateway::samples::{at, request, run, run_id, thread};
 use crate::lifecycle::{Limits, RunFacts, Watch};
-use crate::machine::{RuntimeMode, Thread};
+use crate::machine::{DecisionOption, Item, ItemKind, RuntimeMode, Thread};
 use crate::protocol::{EnvironmentId, MessageId, ThreadId};
 use crate::store::{NewEvent, NewReceipt, ReceiptKind};
 use crate::watch::WatchSettings;
@@ -166,4 +172,48 @@ fn a_message_into_a_thread_that_was_there_is_followed_from_the_first_read_that_s
     assert_eq!(house.kinds(), ["completed"]);
     assert!(house.events[0].body.contains("run-2"), "{}", house.events[0].body);
     assert_eq!(house.settled, ["request of m-2"]);
+}
+
+#[test]
+fn an_approval_is_told_with_the_decisions_that_the_runs_client_may_take() {
+    for (client, may_always) in [("default", true), ("high", true), ("low", false)] {
+        let mut house = House::new();
+        house.roster = house.roster.with_client_ceilings(Arc::new(BTreeMap::from([
+            ("low".to_owned(), RuntimeMode::ApprovalRequired),
+            ("high".to_owned(), RuntimeMode::FullAccess),
+        ])));
+        let mut receipt = receipt(ReceiptKind::Launch, "m-1");
+        receipt.watch.client = Some(client.to_owned());
+        house.roster.take_up(&receipt, true, at(0));
+        let mut asking = shown(vec![run(1, "running")], at(500));
+        let asked = request("r", "command", 1);
+        let options = ["accept", "acceptAlways", "decline"].map(|decision| DecisionOption {
+            decision: decision.to_owned(),
+            label: decision.to_owned(),
+        });
+        asking.items = vec![Item {
+            run: Some(run_id(1)),
+            ordinal: 1,
+            status: "pending".to_owned(),
+            title: None,
+            at: at(500),
+            kind: ItemKind::Approval {
+                request: asked.id.clone(),
+                prompt: None,
+                app: None,
+                options: options.to_vec(),
+            },
+        }];
+        asking.facts.requests = vec![asked];
+        house.reads(Outcome::Read(&asking), at(501));
+        assert_eq!(house.kinds(), ["approval"], "{client}");
+        let body: Value = serde_json::from_str(&house.events[0].body).unwrap();
+        let decisions = body["approval"]["decisions"].as_array().unwrap();
+        assert_eq!(
+            decisions.contains(&Value::from("acceptAlways")),
+            may_always,
+            "{client}: {body}"
+        );
+        assert!(decisions.contains(&Value::from("decline")), "{client}: {body}");
+    }
 }

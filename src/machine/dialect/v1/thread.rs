@@ -71,6 +71,7 @@ fn thread(
             })
             .collect(),
         background: Vec::new(),
+        unknown_items: Vec::new(),
         active_turn: active_turn(&thread, &served),
         usage: thread
             .activities

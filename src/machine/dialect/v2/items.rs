@@ -2,7 +2,7 @@
 //!
 //! Each item is decoded, reduced to what views and decisions need and dropped before the next: outputs and diffs can be megabytes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use jiff::Timestamp;
@@ -32,6 +32,8 @@ pub(super) struct Items {
     pub(super) secrets: Vec<RequestFacts>,
     /// When the first item of each run began, of any kind: a run has its first one when it leaves the queue.
     pub(super) began: HashMap<RunId, Timestamp>,
+    /// Kinds that are not known.
+    pub(super) unknown: BTreeSet<String>,
 }
 
 impl Items {
@@ -39,6 +41,7 @@ impl Items {
     pub(super) fn absorb(&mut self, other: Self) {
         self.kept.extend(other.kept);
         self.secrets.extend(other.secrets);
+        self.unknown.extend(other.unknown);
         for (run, at) in other.began {
             self.began_at(run, at);
         }
@@ -145,8 +148,8 @@ impl Items {
             | v2::TurnItem::Compaction(_)
             | v2::TurnItem::Handoff(_)
             | v2::TurnItem::Fork(_)
-            | v2::TurnItem::ThreadCreated(_)
-            | v2::TurnItem::Unknown { .. } => {}
+            | v2::TurnItem::ThreadCreated(_) => {}
+            v2::TurnItem::Unknown { tag } => _ = self.unknown.insert(tag),
         }
         Ok(())
     }

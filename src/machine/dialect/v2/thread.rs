@@ -89,6 +89,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         plan,
         secrets,
         began,
+        unknown,
     } = {
         let mut items = projection.turn_items;
         items.absorb(visible);
@@ -137,6 +138,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
             .max_by(|one, other| one.updated_at.cmp(&other.updated_at))
             .map(|session| session.status),
         resumes_at,
+        unknown_items: unknown.into_iter().collect(),
         updated_at: time("updatedAt", &projection.updated_at)?,
         partial,
     })

@@ -49,9 +49,29 @@ pub(super) fn of_thread(thread: &Thread) -> Vec<String> {
         if unknown!(RuntimeRequestStatus, request.status.as_str()) {
             words.push(format!("request status `{}`", request.status));
         }
+        if !CAPABILITIES.contains(&request.capability.as_str()) {
+            words.push(format!("response capability `{}`", request.capability));
+        }
     }
+    let items = thread.unknown_items.iter();
+    words.extend(items.map(|kind| format!("turn item `{kind}`")));
+    if unknown!(RuntimeMode, thread.head.runtime_mode.as_str()) {
+        words.push(format!("runtime mode `{}`", thread.head.runtime_mode));
+    }
+    let tasks = thread.background.iter().map(|task| task.kind.as_str());
+    words.extend(
+        tasks
+            .filter(|kind| !TASKS.contains(kind))
+            .map(|kind| format!("background task `{kind}`")),
+    );
     words
 }
+
+/// The known ways that an answer goes.
+const CAPABILITIES: [&str; 3] = ["live", "message", "not_resumable"];
+
+/// The known kinds of background work.
+const TASKS: [&str; 4] = ["subagent", "command", "monitor", "background_task"];
 
 /// The capabilities of a descriptor that the contract does not have, as one word: each release adds some.
 pub(in crate::machine) fn of_capabilities(said: &serde_json::Value) -> Option<String> {

@@ -238,7 +238,12 @@ fn words_fields_and_kinds_of_a_newer_t3_are_taken_along() {
     );
     assert_eq!(
         Protocol2.unknown_words_of_thread(&thread),
-        ["run status `pondering`", "request kind `telepathy`"]
+        [
+            "run status `pondering`",
+            "request kind `telepathy`",
+            "response capability `dream`",
+            "turn item `hologram`"
+        ]
     );
 
     let item = raw(&json!({"kind": "thread.dreamt", "sequence": 5}));
