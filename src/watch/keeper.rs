@@ -426,10 +426,20 @@ impl Keeper {
             && let Some((thread, need, era)) = self.roster.poll_read()
         {
             let machine = Arc::clone(&self.member);
+            let begins = self.roster.begins(&thread);
             self.reads.spawn(async move {
-                let outcome = match need {
+                let read = match need {
                     ReadNeed::Part => machine.machine.read_thread(&thread).await,
                     ReadNeed::Whole => machine.machine.read_whole_thread(&thread).await,
+                };
+                let outcome = match read {
+                    // An archived thread that T3 does not show. Where its history ends is not known, so nobody begins to follow it.
+                    Err(MachineError::NeedsNewer(_)) if begins => Err(MachineError::ThreadNotFound),
+                    Err(MachineError::NeedsNewer(_)) => {
+                        let known = machine.machine.archived_thread(&thread, need == ReadNeed::Whole).await;
+                        known.map(Arc::new)
+                    }
+                    read => read,
                 };
                 Read { thread, era, outcome }
             });

@@ -1,7 +1,9 @@
 //! A server of protocol 1 behind the same tools: the whole way, its traps, and its upgrade while the gateway runs.
 
-use serde_json::json;
-use t3code_mcp::gateway::{AnswerArgs, ArchiveArgs, DispatchArgs, ErrorCode, Mode, WhenBusy};
+use serde_json::{Value, json};
+use t3code_mcp::gateway::{
+    AnswerArgs, ArchiveArgs, DiffArgs, DispatchArgs, ErrorCode, Mode, ThreadArgs, WatchArgs, WhenBusy,
+};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tempfile::tempdir;
 
@@ -188,8 +190,28 @@ async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
     let refused = house
         .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
         .await;
-    assert!(refused.is_err());
-    house.gateway.archive(&caller(), archive(false)).await.unwrap();
+    assert_eq!(refused.unwrap_err().code, ErrorCode::OperationRejected);
+    let args = ThreadArgs {
+        thread_id: started.thread_id.clone(),
+        turns: None,
+    };
+    let viewed = house.gateway.thread(&caller(), args).await.unwrap_err();
+    let args = DiffArgs {
+        thread_id: started.thread_id.clone(),
+        run: None,
+    };
+    let compared = house.gateway.diff(&caller(), args).await.unwrap_err();
+    let waited = house.wait(wait_for(&started.thread_id)).await.unwrap_err();
+    for error in [viewed, compared, waited] {
+        assert_eq!(error.code, ErrorCode::OperationRejected, "{error:?}");
+        let says = |what: &str| error.message.contains(what);
+        assert!(says("t3_archive") && says("protocol 2"), "{}", error.message);
+    }
+    let again = house.gateway.archive(&caller(), archive(true)).await.unwrap();
+    assert!(again.archived && !again.changed);
+    let restored = house.gateway.archive(&caller(), archive(false)).await.unwrap();
+    assert!(restored.changed);
+    assert_eq!(report(&house.view(&started.thread_id).await), "hello");
     house
         .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
         .await
@@ -201,6 +223,58 @@ async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
         .filter(|command| command["type"] == "thread.turn.start")
         .count();
     assert_eq!(starts, 2);
+}
+
+#[tokio::test]
+async fn a_thread_that_others_archive_while_it_works_is_told_of_and_is_watched_when_it_is_back() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    let watch = WatchArgs {
+        thread_id: Some(started.thread_id.clone()),
+        enabled: Some(true),
+    };
+    house.gateway.watch(&caller(), watch).await.unwrap();
+    let archive = json!({"type": "thread.archive", "commandId": "theirs", "threadId": started.thread_id});
+    simulator.command(&archive).unwrap();
+    let events = house.until_events(1).await;
+    let body: Value = serde_json::from_str(&events[0].body).unwrap();
+    // It is there: nothing is gone.
+    assert_eq!(
+        (&body["event"], &body["reason"]),
+        (&json!("interrupted"), &Value::Null),
+        "{body}"
+    );
+    assert_eq!(
+        (&body["state"], &body["partial"]),
+        (&json!("interrupted"), &json!(true)),
+        "{body}"
+    );
+    assert!(
+        house
+            .watched()
+            .await
+            .iter()
+            .any(|watched| watched.thread.0 == started.thread_id)
+    );
+    let restore = ArchiveArgs {
+        thread_id: started.thread_id.clone(),
+        archived: Some(false),
+    };
+    house.gateway.archive(&caller(), restore).await.unwrap();
+    house
+        .dispatch(more(&started.thread_id, "say on", WhenBusy::Reject))
+        .await
+        .unwrap();
+    let kinds: Vec<String> = house
+        .until_events(2)
+        .await
+        .into_iter()
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(kinds, ["interrupted", "completed"]);
+    house.end().await;
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 mod v1;
 mod v2;
 
-pub(super) use v1::{Memory, Protocol1, is_shell, is_snapshot_of};
+pub(super) use v1::{Memory, Protocol1, is_shell, is_snapshot_of, unreadable as archived_is_unreadable};
 pub(super) use v2::{Protocol2, unknown_capabilities};
 
 /// A call over the socket.
@@ -58,6 +58,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// Its answer.
     fn read_archived(&self, value: &RawValue) -> Result<ArchiveItem, MachineError> {
         self.read_archive_item(value)
+    }
+    /// What is known of an archived thread by that answer, where T3 does not let it be read; none where it is not in the archive.
+    fn read_archived_thread(&self, _value: &RawValue, _thread: &ThreadId) -> Result<Option<Thread>, MachineError> {
+        Ok(None)
     }
     /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one.
     fn start_subscription(&self) -> Option<Subscription> {

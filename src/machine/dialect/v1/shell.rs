@@ -31,11 +31,11 @@ struct Item<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Snapshot<'a> {
+pub(super) struct Snapshot<'a> {
     #[serde(rename = "snapshotSequence")]
-    sequence: u64,
+    pub(super) sequence: u64,
     #[serde(borrow)]
-    threads: Vec<&'a RawValue>,
+    pub(super) threads: Vec<&'a RawValue>,
     #[serde(borrow)]
     projects: Vec<&'a RawValue>,
 }
@@ -147,7 +147,7 @@ fn snapshot(value: &RawValue, memory: &Memory) -> Result<ShellSnapshot, MachineE
 }
 
 /// The id of a thread of which nothing else may be readable.
-fn id_of(thread: &RawValue) -> Option<ThreadId> {
+pub(super) fn id_of(thread: &RawValue) -> Option<ThreadId> {
     #[derive(Deserialize)]
     struct Named {
         id: ThreadId,

@@ -217,6 +217,62 @@ fn a_turn_that_was_seen_interrupted_stays_so_though_its_checkpoint_shows_it_comp
     assert_eq!(statuses(&decode(&body, &Memory::default())), ["interrupted"]);
 }
 
+/// The answer of `getArchivedShellSnapshot` for the thread of `one`.
+fn in_archive(body: &Value) -> Value {
+    let mut row = body["thread"].clone();
+    let fields = row.as_object_mut().unwrap();
+    for field in ["messages", "activities", "checkpoints", "deletedAt"] {
+        fields.remove(field);
+    }
+    row["archivedAt"] = json!(AT[3]);
+    row["latestUserMessageAt"] = json!(AT[0]);
+    for flag in [
+        "hasPendingApprovals",
+        "hasPendingUserInput",
+        "hasActionableProposedPlan",
+    ] {
+        row[flag] = json!(false);
+    }
+    json!({"snapshotSequence": 12, "projects": [], "threads": [row], "updatedAt": AT[3]})
+}
+
+#[test]
+fn what_became_of_a_run_is_told_of_an_archived_thread_too() {
+    let dialect = Protocol1::new(Arc::default());
+    let id = ThreadId("thread".to_owned());
+    let shown = |body: &Value| {
+        dialect
+            .read_archived_thread(&raw(&in_archive(body)), &id)
+            .unwrap()
+            .unwrap()
+    };
+    // Nobody had read it.
+    assert!(shown(&one("stopped", "interrupted", None)).facts.runs.is_empty());
+    decode(&one("running", "running", None), &dialect.memory);
+    for (session, state, said, ended) in [
+        ("running", "running", false, "running"),
+        ("ready", "completed", true, "completed"),
+        ("ready", "completed", false, "interrupted"),
+        ("error", "error", false, "failed"),
+        ("stopped", "interrupted", false, "interrupted"),
+    ] {
+        let mut body = one(session, state, None);
+        if said {
+            body["thread"]["latestTurn"]["assistantMessageId"] = json!("a1");
+        }
+        let thread = shown(&body);
+        assert!(thread.head.archived && thread.partial);
+        assert_eq!(
+            (statuses(&thread), thread.facts.runs[0].id.0.as_str()),
+            (vec![ended], "m1"),
+            "{state}"
+        );
+    }
+    let other = ThreadId("other".to_owned());
+    let listed = in_archive(&one("ready", "completed", None));
+    assert!(dialect.read_archived_thread(&raw(&listed), &other).unwrap().is_none());
+}
+
 #[test]
 fn a_diff_in_the_middle_of_a_turn_is_no_end() {
     let mut body = one("running", "running", Some("partly"));
