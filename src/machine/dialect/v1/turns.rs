@@ -1,7 +1,7 @@
 //! What became of each turn: which message it serves, and how it ended.
 //!
 //! A message begins a turn, or is merged into the one at work. Only the newest turn has a state, and an interrupted one may be shown as
-//! completed, so an end is told by, in this order: what we stopped or saw interrupted, a checkpoint that is missing, an error, and whether
+//! completed, so an end is told by, in this order: what we stopped or saw interrupted, an answer that cancelled, a checkpoint that is missing, an error, and whether
 //! the agent said anything at all. An end without an answer is never a success. Pure, but for what [`Memory`] adds.
 
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::memory::Memory;
-use super::{BadTime, maybe_time, time};
+use super::{BadTime, CANCEL, maybe_time, time};
 use crate::lifecycle::protocol_1::observe_run;
 use crate::lifecycle::{RunFacts, RunObservation};
 use crate::protocol::{MessageId, RunId, ThreadId, v1};
@@ -21,6 +21,8 @@ const WAITS_FOR: SignedDuration = SignedDuration::from_mins(2);
 
 /// The kind of the activity that tells of a checkpoint.
 const CHECKPOINT: &str = "checkpoint.captured";
+/// The kind of the activity that tells how an approval was decided.
+const APPROVED: &str = "approval.resolved";
 
 /// The runs of a thread and what belongs to them.
 #[derive(Debug, Default)]
@@ -76,7 +78,7 @@ struct Turns<'a> {
     last: HashMap<&'a str, Timestamp>,
     /// When each turn's agent last did something. Its checkpoint comes later, and with it the time that T3 shows as its end.
     acted: HashMap<&'a str, Timestamp>,
-    /// Those whose checkpoint is missing.
+    /// Those whose checkpoint is missing, or that an answer cancelled.
     stopped: HashSet<&'a str>,
     /// Those whose checkpoint failed.
     failed: HashSet<&'a str>,
@@ -232,8 +234,11 @@ fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTi
         if activity.kind != CHECKPOINT {
             acted.push((&turn.0, at));
         }
-        let is_missing = activity.payload.get("status").and_then(Value::as_str) == Some("missing");
-        if activity.kind == CHECKPOINT && is_missing {
+        let says = |field: &str, word: &str| activity.payload.get(field).and_then(Value::as_str) == Some(word);
+        // Whoever cancelled it, and whether or not anybody remembers.
+        if activity.kind == CHECKPOINT && says("status", "missing")
+            || activity.kind == APPROVED && says("decision", CANCEL)
+        {
             turns.stopped.insert(&turn.0);
         }
     }

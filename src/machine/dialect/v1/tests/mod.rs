@@ -217,6 +217,20 @@ fn a_turn_that_was_seen_interrupted_stays_so_though_its_checkpoint_shows_it_comp
     assert_eq!(statuses(&decode(&body, &Memory::default())), ["interrupted"]);
 }
 
+#[test]
+fn an_answer_that_cancelled_is_an_interrupt_whoever_gave_it() {
+    // Without a repository there is no checkpoint to tell it, and a later turn takes the state's place.
+    let mut body = one("ready", "completed", Some("partly"));
+    let cancelled = |decision: &str| {
+        let payload = json!({"requestId": "r1", "requestKind": "command", "decision": decision});
+        json!([activity("approval.resolved", "t1", payload, 1)])
+    };
+    body["thread"]["activities"] = cancelled("decline");
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["completed"]);
+    body["thread"]["activities"] = cancelled("cancel");
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["interrupted"]);
+}
+
 /// The answer of `getArchivedShellSnapshot` for the thread of `one`.
 fn in_archive(body: &Value) -> Value {
     let mut row = body["thread"].clone();
