@@ -15,7 +15,7 @@ use super::roster::{Outcome, Roster};
 use crate::fleet::{Fleet, Limits, Member};
 use crate::gateway::tracking::Wish;
 use crate::lifecycle::ReadNeed;
-use crate::machine::{Changed, MachineError, RuntimeMode, Thread};
+use crate::machine::{Changed, MachineError, MachineStatus, RuntimeMode, Thread};
 use crate::protocol::{ProjectId, ThreadId};
 use crate::store::{Store, StoreError, Tracked};
 
@@ -463,8 +463,15 @@ impl Keeper {
             Some(project) if self.member.shows(&Limits::default(), &project) => Seen::Shown(project.title.clone()),
             Some(_) => Seen::Hidden,
             // Hidden and unknown answer alike; but while the machine is away nothing is known.
-            None if self.member.machine.status().online => Seen::Hidden,
-            None => Seen::Unknown,
+            None => match self.member.machine.status() {
+                // Nor of a project that cannot be read, which may be any that is not known.
+                MachineStatus {
+                    online: true,
+                    error: None,
+                    ..
+                } => Seen::Hidden,
+                _ => Seen::Unknown,
+            },
         }
     }
 }

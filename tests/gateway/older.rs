@@ -278,6 +278,19 @@ async fn a_thread_that_others_archive_while_it_works_is_told_of_and_is_watched_w
 }
 
 #[tokio::test]
+async fn a_project_that_cannot_be_read_hides_nothing_of_what_is_followed() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 1").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    simulator.faults().spoil_projects();
+    let events = house.until_events(1).await;
+    assert_eq!(events[0].kind, "completed", "{}", events[0].body);
+    assert_eq!(house.events().await.len(), 1);
+    house.end().await;
+}
+
+#[tokio::test]
 async fn a_server_without_routes_and_markers_is_read_over_its_streams() {
     let simulator = older().await;
     simulator.faults().lack_routes();
