@@ -152,6 +152,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     ) -> Result<Call, MachineError>;
     /// T3 took an interrupt of this run.
     fn handle_interrupted(&self, _thread: &ThreadId, _run: &RunId) {}
+    /// An error where the version has no queues.
+    fn check_queues(&self) -> Result<(), MachineError> {
+        Ok(())
+    }
     /// A run taken out of the queue.
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError>;
     /// A queued run's message into the run at work.

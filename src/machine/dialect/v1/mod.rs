@@ -230,6 +230,10 @@ impl Dialect for Protocol1 {
         self.memory.handle_stopped(thread, run);
     }
 
+    fn check_queues(&self) -> Result<(), MachineError> {
+        Err(commands::lacks("there is no queue"))
+    }
+
     fn cancel_queued(&self, _command: &CommandId, _thread: &ThreadId, _run: &RunId) -> Result<Call, MachineError> {
         Err(commands::lacks("there is no queue"))
     }
