@@ -15,7 +15,7 @@ use crate::lifecycle::{RunState, fold, observe};
 use crate::machine::dialect::Dialect;
 use crate::machine::domain::{Answer, DispatchMode, ItemKind, Respond, SendMessage, Thread};
 use crate::machine::error::MachineError;
-use crate::machine::mirror::{Mirror, ShellItem};
+use crate::machine::mirror::{ArchiveItem, Mirror, ShellItem};
 use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
 fn raw(value: &Value) -> Box<RawValue> {
@@ -50,11 +50,20 @@ fn decode(body: &Value, memory: &Memory) -> Thread {
     thread::read_body(body.to_string().as_bytes(), memory, later()).unwrap()
 }
 
-const RECORDINGS: [&str; 4] = [
+const RECORDINGS: [&str; 5] = [
     "03-turns",
     "04-busy-interrupt-stop",
     "05-approval-userinput-interrupt",
+    "06-idempotency-lifecycle-several-threads",
     "07-replay-drop-kill-restart",
+];
+
+/// Those of which the streams of the shell are kept.
+const SHELLS: [&str; 4] = [
+    "03-turns",
+    "04-busy-interrupt-stop",
+    "06-idempotency-lifecycle-several-threads",
+    "07-replay-drop-kill-restart-shell",
 ];
 
 #[test]
@@ -95,10 +104,10 @@ fn recorded_threads_say_what_became_of_each_turn() {
 
 #[test]
 fn a_recorded_shell_replays_into_the_mirror() {
-    for name in ["03-turns", "04-busy-interrupt-stop"] {
+    for name in SHELLS {
         let dialect = Protocol1::new(Arc::default());
         let mut mirror = Mirror::default();
-        let mut rows = 0;
+        let (mut rows, mut snapshots) = (0, 0);
         for line in lines(name) {
             for value in line["body"]["values"].as_array().into_iter().flatten() {
                 let item = dialect.read_shell_item(&raw(value)).unwrap();
@@ -106,15 +115,52 @@ fn a_recorded_shell_replays_into_the_mirror() {
                     !matches!(item, ShellItem::Unknown { .. } | ShellItem::ThreadUnreadable { .. }),
                     "{value}"
                 );
-                if let ShellItem::Snapshot(snapshot) = &item {
-                    assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
-                    assert!(super::is_snapshot_of(&raw(value)));
-                }
+                let snapshot = match &item {
+                    ShellItem::Snapshot(snapshot) => Some(snapshot.clone()),
+                    _ => None,
+                };
                 rows += usize::from(matches!(item, ShellItem::ThreadUpdated(_)));
                 mirror.handle_shell(item);
+                // One that comes again, after a gap or a lost connection, is taken as whole as the first.
+                let Some(snapshot) = snapshot else { continue };
+                assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
+                assert!(super::is_snapshot_of(&raw(value)));
+                snapshots += 1;
+                assert_eq!(mirror.threads().len(), snapshot.threads.len());
+                for row in &snapshot.threads {
+                    assert_eq!(mirror.thread(&row.id).as_deref(), Some(row));
+                }
+                let projects: Vec<_> = mirror.projects().iter().map(|project| project.id.clone()).collect();
+                let mut told: Vec<_> = snapshot.projects.iter().map(|project| project.id.clone()).collect();
+                told.sort();
+                assert_eq!(projects, told);
             }
         }
         assert!(rows > 20 && !mirror.projects().is_empty(), "{name}: {rows}");
+        assert!(
+            snapshots > 0 && (snapshots > 4 || !name.starts_with("07")),
+            "{name}: {snapshots}"
+        );
+    }
+}
+
+#[test]
+fn the_recorded_archive_is_read_and_its_threads_are_told_of_one_by_one() {
+    let all = lines("06-idempotency-lifecycle-several-threads");
+    let answer = all
+        .iter()
+        .find(|line| line["note"] == "archived" && line["kind"] == "frame")
+        .unwrap();
+    let answer = &answer["body"]["exit"]["value"];
+    let dialect = Protocol1::new(Arc::default());
+    let ArchiveItem::Snapshot { threads, unread, .. } = dialect.read_archived(&raw(answer)).unwrap() else {
+        panic!("it is a snapshot");
+    };
+    assert!(unread.is_empty() && !threads.is_empty());
+    for row in threads {
+        let thread = dialect.read_archived_thread(&raw(answer), &row.id).unwrap().unwrap();
+        assert!(row.archived && thread.head.archived);
+        assert_eq!((&thread.head.title, &thread.head.project), (&row.title, &row.project));
     }
 }
 
