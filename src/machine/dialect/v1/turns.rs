@@ -138,7 +138,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
             Some(turn) if session.newest.as_ref().is_some_and(|newest| newest.id == turn) => {
                 let said = answers.iter().any(|at| within(*at));
                 let (status, ended_at) = session.outcome(turn, stopped, said);
-                if observe_run(status) != RunObservation::Running {
+                if status != RunObservation::Running.name() {
                     memory.handle_end(turn, status);
                 }
                 (status, ended_at)

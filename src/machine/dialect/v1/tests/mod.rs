@@ -341,6 +341,104 @@ fn a_diff_in_the_middle_of_a_turn_is_no_end() {
 }
 
 #[test]
+fn a_turn_that_is_shown_as_completed_while_it_works_goes_on() {
+    let mut body = one("running", "completed", Some("partly"));
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["running"]);
+    // Another turn works by now.
+    body["thread"]["session"]["activeTurnId"] = json!("t2");
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["completed"]);
+}
+
+#[test]
+fn what_was_asked_of_it_by_us_is_remembered() {
+    let partly = one("ready", "completed", Some("partly"));
+    let (thread, run) = (ThreadId("thread".to_owned()), RunId("m1".to_owned()));
+    let dialect = Protocol1::new(Arc::default());
+    dialect.handle_interrupted(&thread, &run);
+    assert_eq!(statuses(&decode(&partly, &dialect.memory)), ["interrupted"]);
+    for (word, ended) in [("cancel", "interrupted"), ("decline", "completed")] {
+        let dialect = Protocol1::new(Arc::default());
+        let respond = Respond {
+            command: CommandId("c".to_owned()),
+            thread: thread.clone(),
+            request: RuntimeRequestId("r1".to_owned()),
+            answer: Answer::Decision(word.to_owned()),
+        };
+        dialect.handle_answered(&respond, Some(&run));
+        assert_eq!(statuses(&decode(&partly, &dialect.memory)), [ended], "{word}");
+    }
+}
+
+/// A row of the shell, of the thread of `one`.
+fn row_of(body: &Value) -> Value {
+    let mut row = in_archive(body)["threads"][0].clone();
+    row["archivedAt"] = Value::Null;
+    row
+}
+
+#[test]
+fn a_row_that_showed_the_interrupt_is_remembered_and_one_of_a_dead_process_asks_nothing() {
+    let dialect = Protocol1::new(Arc::default());
+    let shown = |row: &Value| {
+        let item = json!({"kind": "thread-upserted", "sequence": 5, "thread": row});
+        match dialect.read_shell_item(&raw(&item)).unwrap() {
+            ShellItem::ThreadUpdated(row) => row,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut asks = row_of(&one("running", "running", None));
+    asks["hasPendingApprovals"] = json!(true);
+    let row = shown(&asks);
+    assert!(row.activity.is_some() && row.pending.is_some());
+    dialect.memory.handle_started(AT[3].parse().unwrap());
+    let row = shown(&asks);
+    assert!(row.activity.is_none() && row.pending.is_none(), "{row:?}");
+    shown(&row_of(&one("ready", "interrupted", None)));
+    let later = one("ready", "completed", Some("partly"));
+    assert_eq!(statuses(&decode(&later, &dialect.memory)), ["interrupted"]);
+}
+
+#[test]
+fn what_was_seen_of_a_turn_holds_when_another_is_the_newest() {
+    let turn = |id: &str, state: &str, at: usize| json!({"turnId": id, "state": state, "requestedAt": AT[at], "startedAt": AT[at], "completedAt": AT[at], "assistantMessageId": null});
+    let memory = Memory::default();
+    // It failed, though its agent had said something.
+    decode(&one("error", "error", Some("partly")), &memory);
+    let mut body = one("ready", "completed", Some("partly"));
+    let thread = &mut body["thread"];
+    let messages = thread["messages"].as_array_mut().unwrap();
+    messages.push(message("m2", "user", "second", Value::Null, 2));
+    thread["latestTurn"] = turn("t2", "completed", 2);
+    assert_eq!(statuses(&decode(&body, &memory)), ["failed", "interrupted"]);
+    // All that is left to see of the second is what it took over of the first.
+    let thread = &mut body["thread"];
+    let messages = thread["messages"].as_array_mut().unwrap();
+    messages[1]["turnId"] = json!("t2");
+    messages.push(message("m3", "user", "third", Value::Null, 3));
+    messages.push(message("a3", "assistant", "of the third", json!("t3"), 4));
+    thread["latestTurn"] = turn("t3", "completed", 3);
+    let shown = decode(&body, &memory);
+    assert_eq!(statuses(&shown)[1..], ["interrupted", "completed"]);
+    assert_eq!(shown.facts.runs.len(), 3);
+}
+
+#[test]
+fn a_start_that_failed_before_the_next_message_is_no_turn_that_never_ran() {
+    let mut body = one("ready", "completed", Some("done"));
+    let thread = &mut body["thread"];
+    let messages = thread["messages"].as_array_mut().unwrap();
+    messages.push(message("m2", "user", "", Value::Null, 2));
+    messages.push(message("m3", "user", "third", Value::Null, 4));
+    let mut failed = activity("provider.turn.start.failed", "t1", json!({"detail": "no input"}), 3);
+    failed["turnId"] = Value::Null;
+    thread["activities"] = json!([failed]);
+    assert_eq!(
+        statuses(&decode(&body, &Memory::default()))[..2],
+        ["completed", "failed"]
+    );
+}
+
+#[test]
 fn what_died_with_an_earlier_process_is_interrupted_and_asks_nothing() {
     let memory = Memory::default();
     let mut body = one("running", "running", Some("partly"));
