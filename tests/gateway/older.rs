@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use t3code_mcp::gateway::{
-    AnswerArgs, ArchiveArgs, DiffArgs, DispatchArgs, ErrorCode, Mode, ThreadArgs, WatchArgs, WhenBusy,
+    AnswerArgs, ArchiveArgs, DiffArgs, DispatchArgs, ErrorCode, GatewaySettings, MachinesArgs, Mode, ThreadArgs,
+    WatchArgs, WhenBusy,
 };
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tempfile::tempdir;
@@ -50,6 +51,47 @@ async fn a_prompt_runs_and_another_one_after_it() {
         .unwrap();
     let view = house.ended(&started.thread_id).await;
     assert_eq!((view.state.as_str(), report(&view)), ("completed", "again"));
+}
+
+#[tokio::test]
+async fn machines_of_both_protocols_stand_side_by_side() {
+    let (old, new) = (older().await, simulator().await);
+    let machines = [("old", &old), ("new", &new)]
+        .map(|(name, simulator)| (settings(name, &simulator.url()), rules(&["*"])))
+        .to_vec();
+    let house = house_of(machines, GatewaySettings::default());
+    for name in ["old", "new"] {
+        let on = |text: &str| DispatchArgs {
+            machine: Some(name.to_owned()),
+            ..prompt(text)
+        };
+        let started = house.dispatch(on("say hello")).await.unwrap();
+        let view = house.ended(&started.thread_id).await;
+        assert_eq!(
+            (view.machine.as_str(), view.state.as_str(), report(&view)),
+            (name, "completed", "hello")
+        );
+    }
+    let listed = house.gateway.machines(&caller(), MachinesArgs::default()).unwrap();
+    let spoken: Vec<_> = listed
+        .machines
+        .iter()
+        .map(|machine| (machine.name.as_str(), machine.protocol))
+        .collect();
+    assert!(
+        spoken.contains(&("old", Some(1))) && spoken.contains(&("new", Some(2))),
+        "{spoken:?}"
+    );
+    // Each is asked in its own words.
+    let types = |simulator: &Simulator| -> Vec<Value> {
+        simulator
+            .received()
+            .iter()
+            .map(|command| command["type"].clone())
+            .collect()
+    };
+    assert_eq!(types(&old), ["thread.create", "thread.turn.start"]);
+    assert!(!types(&new).contains(&json!("thread.turn.start")));
 }
 
 #[tokio::test]
