@@ -111,7 +111,7 @@ impl Machine {
         Self {
             faults: simulator.faults(),
             simulator,
-            runtime: runtime,
+            runtime,
         }
     }
 
