@@ -16,6 +16,7 @@ use super::mirror::{ArchiveItem, ShellItem};
 use super::session::Subscription;
 use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 
+mod rows;
 mod v1;
 mod v2;
 

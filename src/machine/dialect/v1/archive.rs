@@ -5,10 +5,11 @@ use serde_json::value::RawValue;
 
 use super::commands::lacks;
 use super::memory::{LastRead, Memory};
-use super::shell::{Snapshot, id_of};
+use super::shell::Snapshot;
 use super::turns::Session;
 use super::{BadTime, selection, time, v2::read};
 use crate::lifecycle::{RunFacts, RunObservation, ThreadFacts, observe_run};
+use crate::machine::dialect::rows::id_of;
 use crate::machine::domain::{Thread, ThreadHead};
 use crate::machine::error::MachineError;
 use crate::protocol::{ProjectId, ThreadId, v1};
