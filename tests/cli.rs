@@ -15,6 +15,8 @@ mod help;
 mod killed;
 #[path = "cli/moving_in.rs"]
 mod moving_in;
+#[path = "cli/older.rs"]
+mod older;
 #[path = "cli/owning.rs"]
 mod owning;
 #[path = "cli/pairing.rs"]

@@ -339,7 +339,8 @@ impl Fleet {
         }
         match tokio::time::timeout(PROBE, member.machine.read_thread(id)).await {
             Err(_) => Err(unreachable(member, MachineError::Timeout(PROBE))),
-            Ok(Err(MachineError::ThreadNotFound)) => Ok(None),
+            // What T3 does not show of its archive may be hidden, too.
+            Ok(Err(MachineError::ThreadNotFound | MachineError::NeedsNewer(_))) => Ok(None),
             Ok(Err(error)) => Err(unreachable(member, error)),
             Ok(Ok(thread)) => Ok(member.project(limits, &thread.head.project).map(|project| Found {
                 member: Arc::clone(member),

@@ -61,9 +61,9 @@ impl Gateway {
                 let state = self.standing(&found.member, &thread).state();
                 (thread.head.title.clone(), thread.head.archived, state)
             }
-            // T3 of protocol 1 reads no archived thread; its row says enough to restore it.
+            // T3 of protocol 1 shows no archived thread; its row says enough to restore it.
             Err(error) => match found.member.machine.thread(&found.id) {
-                Some(row) if row.archived && error.code == ErrorCode::ThreadNotFound => {
+                Some(row) if row.archived && error.code == ErrorCode::OperationRejected => {
                     (row.title.clone(), true, ThreadState::Idle)
                 }
                 Some(_) | None => return Err(error),

@@ -122,6 +122,8 @@ impl Gateway {
 
     async fn change_queue(&self, caller: &Caller, args: &QueueArgs) -> Result<QueueAnswer, ToolError> {
         let found = self.find_thread(caller, &args.thread_id).await?;
+        let queues = found.member.machine.check_queues();
+        queues.map_err(|error| ToolError::from_machine(found.member.name(), &error))?;
         if matches!(args.action, QueueAction::Steer | QueueAction::Resume) {
             // What waits would run on: the same is asked as of a prompt that goes there.
             let head = &self.read_queue(&found).await?.head;

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::descriptor;
-use super::dialect::{ConfigItem, Dialect};
+use super::dialect::{ConfigItem, Dialect, archived_is_unreadable};
 use super::domain::{Provider, Thread, ThreadRow};
 use super::error::MachineError;
 use super::http::HttpClient;
@@ -86,17 +86,40 @@ impl Link {
 
     /// Reads the whole thread.
     pub(super) async fn read_whole_thread(&self, id: &ThreadId) -> Result<Thread, MachineError> {
-        let thread = match self.dialect.thread_subscription(id) {
-            None => self.dialect.read_thread(&self.http.thread(id).await?)?,
-            Some(subscription) => match self.http.thread_if_routed(id).await? {
-                Some(body) => self.dialect.read_thread(&body)?,
-                None => self.read_streamed(subscription).await?,
+        let thread = match self.read_whole(id).await {
+            // It may be there all the same: in the archive.
+            Err(MachineError::ThreadNotFound) => match self.archived_thread(id).await? {
+                Some(_) => return Err(archived_is_unreadable()),
+                None => return Err(MachineError::ThreadNotFound),
             },
+            read => read?,
         };
         let mut parts = self.parts(id);
         parts.handle_whole(&thread);
         self.keep(id, parts);
         Ok(thread)
+    }
+
+    async fn read_whole(&self, id: &ThreadId) -> Result<Thread, MachineError> {
+        let Some(subscription) = self.dialect.thread_subscription(id) else {
+            return self.dialect.read_thread(&self.http.thread(id).await?);
+        };
+        match self.http.thread_if_routed(id).await? {
+            Some(body) => self.dialect.read_thread(&body),
+            None => self.read_streamed(subscription).await,
+        }
+    }
+
+    /// What is known of an archived thread that cannot be read; none where it is not in the archive, or can be.
+    pub(super) async fn archived_thread(&self, id: &ThreadId) -> Result<Option<Thread>, MachineError> {
+        let Some(call) = self.dialect.archived() else {
+            return Ok(None);
+        };
+        match self.session.call(call.tag, call.payload).await {
+            Ok(value) => self.dialect.read_archived_thread(&value, id),
+            Err(error) if error.is_unknown_request() => Ok(None),
+            Err(error) => Err(error.for_read()),
+        }
     }
 
     /// Reads the whole thread from the beginning of its stream.

@@ -341,6 +341,19 @@ impl Machine {
             .map(Arc::new)
     }
 
+    /// What is known of a thread whose read said that T3 does not show archived ones: no messages, and of its runs the newest; as all that
+    /// there is of it (`whole`), or as a part.
+    pub async fn archived_thread(&self, id: &ThreadId, whole: bool) -> Result<Thread, MachineError> {
+        let known = self.core.link()?.archived_thread(id).await?;
+        let left = || MachineError::Unreachable {
+            reason: "the thread left the archive meanwhile".to_owned(),
+        };
+        Ok(Thread {
+            partial: !whole,
+            ..known.ok_or_else(left)?
+        })
+    }
+
     /// A read that no earlier one serves: for decisions that must not rest on what was.
     async fn read_thread_anew(&self, id: &ThreadId) -> Result<Thread, MachineError> {
         let link = self.core.link()?;

@@ -173,6 +173,11 @@ impl Machine {
         Ok(sequence)
     }
 
+    /// Says so where T3 has no queues: there is nothing to change then, and never will be.
+    pub fn check_queues(&self) -> Result<(), MachineError> {
+        self.core.link()?.dialect.check_queues()
+    }
+
     /// Takes a run out of the queue.
     pub async fn cancel_queued(
         &self,

@@ -65,6 +65,16 @@ impl Faults {
         });
     }
 
+    /// A server of protocol 1 tells its projects from now on in a way that nobody can read, to those who connect anew; the others are cut off.
+    pub fn spoil_projects(&self) {
+        self.host.change(|state, _| {
+            if let Some(older) = &mut state.older {
+                older.spoils_projects = true;
+            }
+        });
+        self.host.cut_sockets();
+    }
+
     /// Knows a procedure no more, as a server that is older than it.
     pub fn lack_procedure(&self, tag: &str) {
         let absent = &self.host.switches.absent;

@@ -298,9 +298,12 @@ impl Simulator {
         self.host.read().model.head()
     }
 
-    /// A thread's projection, as a read shows it.
+    /// A thread's projection, as a read shows it; with protocol 1, the answer to a read.
     pub fn projection(&self, thread: &str) -> Option<Value> {
         let state = self.host.read();
+        if let Some(older) = &state.older {
+            return older.thread(thread);
+        }
         let (_, raw) = state.model.projection(state.model.find(thread)?)?;
         serde_json::from_str(raw.get()).ok()
     }

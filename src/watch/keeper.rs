@@ -15,7 +15,7 @@ use super::roster::{Outcome, Roster};
 use crate::fleet::{Fleet, Limits, Member};
 use crate::gateway::tracking::Wish;
 use crate::lifecycle::ReadNeed;
-use crate::machine::{Changed, MachineError, RuntimeMode, Thread};
+use crate::machine::{Changed, MachineError, MachineStatus, RuntimeMode, Thread};
 use crate::protocol::{ProjectId, ThreadId};
 use crate::store::{Store, StoreError, Tracked};
 
@@ -427,10 +427,20 @@ impl Keeper {
             && let Some((thread, need, era)) = self.roster.poll_read()
         {
             let machine = Arc::clone(&self.member);
+            let begins = self.roster.begins(&thread);
             self.reads.spawn(async move {
-                let outcome = match need {
+                let read = match need {
                     ReadNeed::Part => machine.machine.read_thread(&thread).await,
                     ReadNeed::Whole => machine.machine.read_whole_thread(&thread).await,
+                };
+                let outcome = match read {
+                    // An archived thread that T3 does not show. Where its history ends is not known, so nobody begins to follow it.
+                    Err(MachineError::NeedsNewer(_)) if begins => Err(MachineError::ThreadNotFound),
+                    Err(MachineError::NeedsNewer(_)) => {
+                        let known = machine.machine.archived_thread(&thread, need == ReadNeed::Whole).await;
+                        known.map(Arc::new)
+                    }
+                    read => read,
                 };
                 Read { thread, era, outcome }
             });
@@ -454,8 +464,15 @@ impl Keeper {
             Some(project) if self.member.shows(&Limits::default(), &project) => Seen::Shown(project.title.clone()),
             Some(_) => Seen::Hidden,
             // Hidden and unknown answer alike; but while the machine is away nothing is known.
-            None if self.member.machine.status().online => Seen::Hidden,
-            None => Seen::Unknown,
+            None => match self.member.machine.status() {
+                // Nor of a project that cannot be read, which may be any that is not known.
+                MachineStatus {
+                    online: true,
+                    error: None,
+                    ..
+                } => Seen::Hidden,
+                _ => Seen::Unknown,
+            },
         }
     }
 }

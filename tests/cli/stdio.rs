@@ -88,6 +88,14 @@ impl Client {
         self.next(|message| message["id"] == id)["result"].clone()
     }
 
+    /// What a call that must fail says.
+    pub fn refused(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
+        self.call(id, tool, arguments);
+        let answer = self.answer(id);
+        assert_eq!(answer["isError"], true, "{answer}");
+        serde_json::from_str(answer["content"][0]["text"].as_str().unwrap()).unwrap()
+    }
+
     pub fn done(&mut self, id: u64, tool: &str, arguments: &Value) -> Value {
         self.call(id, tool, arguments);
         let answer = self.answer(id);

@@ -24,6 +24,13 @@ impl Place {
         Self { root }
     }
 
+    /// One whose `serve` knows the T3 at `url` as `sim`.
+    pub fn with_machine(url: &str) -> Self {
+        Self::new().config(&format!(
+            "[machines.sim]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n"
+        ))
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
@@ -64,7 +71,7 @@ impl Place {
 pub struct Machine {
     pub simulator: Simulator,
     pub faults: Faults,
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Machine {
@@ -88,22 +95,34 @@ impl Machine {
         })
     }
 
+    /// One that speaks protocol 1, whose agents take so long to stop.
+    pub fn older_slow_to_stop(wait: std::time::Duration) -> Self {
+        let mut options = SimulatorOptions {
+            protocol: 1,
+            ..SimulatorOptions::default()
+        };
+        options.model.timing.interrupt = wait;
+        Self::start_with(options)
+    }
+
     fn start_with(options: SimulatorOptions) -> Self {
         let runtime = Runtime::new().unwrap();
         let simulator = runtime.block_on(Simulator::start(options)).unwrap();
         Self {
             faults: simulator.faults(),
             simulator,
-            _runtime: runtime,
+            runtime,
         }
+    }
+
+    /// Is replaced by a server of protocol 2 over the same database.
+    pub fn upgrade(&self) {
+        self.runtime.block_on(self.simulator.upgrade()).unwrap();
     }
 
     /// A place whose `serve` knows it as `sim`.
     pub fn place(&self) -> Place {
-        let url = self.simulator.url();
-        Place::new().config(&format!(
-            "[machines.sim]\nurl = \"{url}\"\ntoken_env = \"T3_TOKEN\"\nprojects = [\"*\"]\n"
-        ))
+        Place::with_machine(&self.simulator.url())
     }
 }
 

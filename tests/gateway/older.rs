@@ -1,7 +1,10 @@
 //! A server of protocol 1 behind the same tools: the whole way, its traps, and its upgrade while the gateway runs.
 
-use serde_json::json;
-use t3code_mcp::gateway::{AnswerArgs, ArchiveArgs, DispatchArgs, ErrorCode, Mode, WhenBusy};
+use serde_json::{Value, json};
+use t3code_mcp::gateway::{
+    AnswerArgs, ArchiveArgs, DiffArgs, DispatchArgs, ErrorCode, GatewaySettings, MachinesArgs, Mode, ThreadArgs,
+    WatchArgs, WhenBusy,
+};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tempfile::tempdir;
 
@@ -48,6 +51,47 @@ async fn a_prompt_runs_and_another_one_after_it() {
         .unwrap();
     let view = house.ended(&started.thread_id).await;
     assert_eq!((view.state.as_str(), report(&view)), ("completed", "again"));
+}
+
+#[tokio::test]
+async fn machines_of_both_protocols_stand_side_by_side() {
+    let (old, new) = (older().await, simulator().await);
+    let machines = [("old", &old), ("new", &new)]
+        .map(|(name, simulator)| (settings(name, &simulator.url()), rules(&["*"])))
+        .to_vec();
+    let house = house_of(machines, GatewaySettings::default());
+    for name in ["old", "new"] {
+        let on = |text: &str| DispatchArgs {
+            machine: Some(name.to_owned()),
+            ..prompt(text)
+        };
+        let started = house.dispatch(on("say hello")).await.unwrap();
+        let view = house.ended(&started.thread_id).await;
+        assert_eq!(
+            (view.machine.as_str(), view.state.as_str(), report(&view)),
+            (name, "completed", "hello")
+        );
+    }
+    let listed = house.gateway.machines(&caller(), MachinesArgs::default()).unwrap();
+    let spoken: Vec<_> = listed
+        .machines
+        .iter()
+        .map(|machine| (machine.name.as_str(), machine.protocol))
+        .collect();
+    assert!(
+        spoken.contains(&("old", Some(1))) && spoken.contains(&("new", Some(2))),
+        "{spoken:?}"
+    );
+    // Each is asked in its own words.
+    let types = |simulator: &Simulator| -> Vec<Value> {
+        simulator
+            .received()
+            .iter()
+            .map(|command| command["type"].clone())
+            .collect()
+    };
+    assert_eq!(types(&old), ["thread.create", "thread.turn.start"]);
+    assert!(!types(&new).contains(&json!("thread.turn.start")));
 }
 
 #[tokio::test]
@@ -188,8 +232,28 @@ async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
     let refused = house
         .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
         .await;
-    assert!(refused.is_err());
-    house.gateway.archive(&caller(), archive(false)).await.unwrap();
+    assert_eq!(refused.unwrap_err().code, ErrorCode::OperationRejected);
+    let args = ThreadArgs {
+        thread_id: started.thread_id.clone(),
+        turns: None,
+    };
+    let viewed = house.gateway.thread(&caller(), args).await.unwrap_err();
+    let args = DiffArgs {
+        thread_id: started.thread_id.clone(),
+        run: None,
+    };
+    let compared = house.gateway.diff(&caller(), args).await.unwrap_err();
+    let waited = house.wait(wait_for(&started.thread_id)).await.unwrap_err();
+    for error in [viewed, compared, waited] {
+        assert_eq!(error.code, ErrorCode::OperationRejected, "{error:?}");
+        let says = |what: &str| error.message.contains(what);
+        assert!(says("t3_archive") && says("protocol 2"), "{}", error.message);
+    }
+    let again = house.gateway.archive(&caller(), archive(true)).await.unwrap();
+    assert!(again.archived && !again.changed);
+    let restored = house.gateway.archive(&caller(), archive(false)).await.unwrap();
+    assert!(restored.changed);
+    assert_eq!(report(&house.view(&started.thread_id).await), "hello");
     house
         .dispatch(more(&started.thread_id, "say more", WhenBusy::Reject))
         .await
@@ -201,6 +265,71 @@ async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
         .filter(|command| command["type"] == "thread.turn.start")
         .count();
     assert_eq!(starts, 2);
+}
+
+#[tokio::test]
+async fn a_thread_that_others_archive_while_it_works_is_told_of_and_is_watched_when_it_is_back() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    let watch = WatchArgs {
+        thread_id: Some(started.thread_id.clone()),
+        enabled: Some(true),
+    };
+    house.gateway.watch(&caller(), watch).await.unwrap();
+    let archive = json!({"type": "thread.archive", "commandId": "theirs", "threadId": started.thread_id});
+    simulator.command(&archive).unwrap();
+    let events = house.until_events(1).await;
+    let body: Value = serde_json::from_str(&events[0].body).unwrap();
+    // It is there: nothing is gone.
+    assert_eq!(
+        (&body["event"], &body["reason"]),
+        (&json!("interrupted"), &Value::Null),
+        "{body}"
+    );
+    assert_eq!(
+        (&body["state"], &body["partial"]),
+        (&json!("interrupted"), &json!(true)),
+        "{body}"
+    );
+    assert!(
+        house
+            .watched()
+            .await
+            .iter()
+            .any(|watched| watched.thread.0 == started.thread_id)
+    );
+    let restore = ArchiveArgs {
+        thread_id: started.thread_id.clone(),
+        archived: Some(false),
+    };
+    house.gateway.archive(&caller(), restore).await.unwrap();
+    house
+        .dispatch(more(&started.thread_id, "say on", WhenBusy::Reject))
+        .await
+        .unwrap();
+    let kinds: Vec<String> = house
+        .until_events(2)
+        .await
+        .into_iter()
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(kinds, ["interrupted", "completed"]);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_project_that_cannot_be_read_hides_nothing_of_what_is_followed() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 1").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    simulator.faults().spoil_projects();
+    let events = house.until_events(1).await;
+    assert_eq!(events[0].kind, "completed", "{}", events[0].body);
+    assert_eq!(house.events().await.len(), 1);
+    house.end().await;
 }
 
 #[tokio::test]

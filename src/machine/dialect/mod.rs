@@ -16,10 +16,11 @@ use super::mirror::{ArchiveItem, ShellItem};
 use super::session::Subscription;
 use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 
+mod rows;
 mod v1;
 mod v2;
 
-pub(super) use v1::{Memory, Protocol1, is_shell, is_snapshot_of};
+pub(super) use v1::{Memory, Protocol1, is_shell, is_snapshot_of, unreadable as archived_is_unreadable};
 pub(super) use v2::{Protocol2, unknown_capabilities};
 
 /// A call over the socket.
@@ -58,6 +59,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// Its answer.
     fn read_archived(&self, value: &RawValue) -> Result<ArchiveItem, MachineError> {
         self.read_archive_item(value)
+    }
+    /// What is known of an archived thread by that answer, where T3 does not let it be read; none where it is not in the archive.
+    fn read_archived_thread(&self, _value: &RawValue, _thread: &ThreadId) -> Result<Option<Thread>, MachineError> {
+        Ok(None)
     }
     /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one.
     fn start_subscription(&self) -> Option<Subscription> {
@@ -148,6 +153,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     ) -> Result<Call, MachineError>;
     /// T3 took an interrupt of this run.
     fn handle_interrupted(&self, _thread: &ThreadId, _run: &RunId) {}
+    /// An error where the version has no queues.
+    fn check_queues(&self) -> Result<(), MachineError> {
+        Ok(())
+    }
     /// A run taken out of the queue.
     fn cancel_queued(&self, command: &CommandId, thread: &ThreadId, run: &RunId) -> Result<Call, MachineError>;
     /// A queued run's message into the run at work.

@@ -56,6 +56,19 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
             }))),
         },
         "orchestration.getArchivedShellSnapshot" => Outcome::Done(success(&older.archived_shell())),
+        "orchestration.getTurnDiff" | "orchestration.getFullThreadDiff" => {
+            let number = |field: &str| payload.get(field).and_then(Value::as_u64).unwrap_or_default();
+            let (from, to) = (number("fromTurnCount"), number("toTurnCount"));
+            Outcome::Done(match older.diff(text(payload, "threadId"), from, to) {
+                Some(diff) => success(&json!({
+                    "threadId": payload["threadId"], "fromTurnCount": from, "toTurnCount": to, "diff": diff,
+                })),
+                None => fail(&json!({
+                    "_tag": "OrchestrationGetTurnDiffError",
+                    "message": format!("Checkpoint ref is unavailable for turn {to}."),
+                })),
+            })
+        }
         "subscribeServerLifecycle" => {
             Outcome::Stream(Stream::Older(OlderStream::start(host, &json!(older.started_at()))))
         }

@@ -106,6 +106,8 @@ pub(crate) struct Older {
     wedged: bool,
     /// There are no routes for shell and threads, as on the oldest servers.
     pub(crate) routeless: bool,
+    /// Snapshots tell projects in a way that nobody can read.
+    pub(crate) spoils_projects: bool,
 }
 
 impl Older {
@@ -121,6 +123,7 @@ impl Older {
             started_at: now,
             wedged: false,
             routeless: false,
+            spoils_projects: false,
         }
     }
 

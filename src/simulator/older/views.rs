@@ -1,8 +1,10 @@
 //! What the shell, the streams and reads show.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
-use super::{Older, Subject, Thread};
+use super::{Older, Subject, Thread, text};
 use crate::simulator::model::Stamp;
 
 impl Older {
@@ -23,8 +25,12 @@ impl Older {
             .filter(|thread| !thread.deleted && shown(thread))
             .map(|thread| &thread.head)
             .collect();
+        let mut projects = self.projects.clone();
+        for project in projects.iter_mut().filter(|_| self.spoils_projects) {
+            project["workspaceRoot"] = Value::Null;
+        }
         json!({
-            "snapshotSequence": self.head(), "projects": self.projects, "threads": threads, "updatedAt": self.started_at,
+            "snapshotSequence": self.head(), "projects": projects, "threads": threads, "updatedAt": self.started_at,
         })
     }
 
@@ -80,6 +86,31 @@ impl Older {
         shown["checkpoints"] = json!(thread.checkpoints);
         shown["proposedPlans"] = json!([]);
         Some(json!({"snapshotSequence": self.head(), "thread": shown}))
+    }
+
+    /// What the checkpoints after one turn, up to another, changed; none where one of the two was not captured.
+    pub(crate) fn diff(&self, id: &str, from: u64, to: u64) -> Option<String> {
+        let thread = self.threads.get(self.find(id)?)?;
+        let turn = |checkpoint: &Value| checkpoint["checkpointTurnCount"].as_u64().unwrap_or_default();
+        let ready = || thread.checkpoints.iter().filter(|known| known["status"] == "ready");
+        let has = |wanted: u64| wanted == 0 || ready().any(|known| turn(known) == wanted);
+        if !has(from) || !has(to) {
+            return None;
+        }
+        let mut diff = String::new();
+        for checkpoint in ready().filter(|known| (from + 1..=to).contains(&turn(known))) {
+            for file in checkpoint["files"].as_array().into_iter().flatten() {
+                let (path, added) = (text(file, "path"), file["additions"].as_u64().unwrap_or_default());
+                let _ = writeln!(
+                    diff,
+                    "diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -0,0 +1,{added} @@"
+                );
+                for line in 1..=added {
+                    let _ = writeln!(diff, "+line {line} of turn {}", turn(checkpoint));
+                }
+            }
+        }
+        Some(diff)
     }
 
     /// When the process began.

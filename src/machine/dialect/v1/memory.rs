@@ -9,10 +9,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
+use crate::lifecycle::RunFacts;
 use crate::protocol::{RunId, ThreadId};
 
 /// How much of each kind is remembered; the oldest goes first.
 const MOST: usize = 4_096;
+
+/// How many runs of a thread are remembered: the newest, and what leads up to it.
+const MOST_RUNS: usize = 4;
+
+/// The newest runs of a thread as they were last read, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastRead {
+    pub(super) runs: Vec<RunFacts>,
+    /// The turn of the newest.
+    pub(super) turn: Option<String>,
+}
 
 /// The memory of one machine.
 #[derive(Debug, Default)]
@@ -25,6 +37,7 @@ struct Inner {
     stopped_turns: Recent<String, ()>,
     requested: Recent<String, Timestamp>,
     ends: Recent<String, &'static str>,
+    last_reads: Recent<ThreadId, LastRead>,
     orphaned: HashSet<ThreadId>,
 }
 
@@ -74,6 +87,21 @@ impl Memory {
     /// How the turn ended, if that was ever shown.
     pub(super) fn end(&self, turn: &str) -> Option<&'static str> {
         self.inner().ends.get(turn).copied()
+    }
+
+    /// The thread was read and showed these runs, oldest first, the newest of them in this turn.
+    pub(super) fn handle_read(&self, thread: &ThreadId, runs: &[RunFacts], turn: Option<&str>) {
+        let from = runs.len().saturating_sub(MOST_RUNS);
+        let last = LastRead {
+            runs: runs.get(from..).unwrap_or_default().to_vec(),
+            turn: turn.map(str::to_owned),
+        };
+        self.inner().last_reads.insert(thread.clone(), last);
+    }
+
+    /// The newest runs of the thread as they were last read.
+    pub(super) fn last_read(&self, thread: &ThreadId) -> Option<LastRead> {
+        self.inner().last_reads.get(thread).cloned()
     }
 
     /// Whether the thread shows a turn that died with an earlier server process.

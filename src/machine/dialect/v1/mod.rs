@@ -19,6 +19,7 @@ use crate::machine::mirror::{ArchiveItem, ShellItem};
 use crate::machine::session::{Subscription, empty_object};
 use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId, v1};
 
+mod archive;
 mod commands;
 mod memory;
 mod requests;
@@ -26,6 +27,7 @@ mod shell;
 mod thread;
 mod turns;
 
+pub(in crate::machine) use archive::unreadable;
 pub(in crate::machine) use memory::Memory;
 
 /// The answer that ends a run.
@@ -72,6 +74,8 @@ impl Dialect for Protocol1 {
         true
     }
 
+    // Its first item alone: the whole thread, its texts whole. The events after it bring chunks to append and leave out what the shell shows
+    // (new turns, stops, answers), so a thread is read whole at each change of its row, and no chunk is ever put together.
     fn thread_subscription(&self, thread: &ThreadId) -> Option<Subscription> {
         Some(Subscription::of_thread("orchestration.subscribeThread", thread))
     }
@@ -85,6 +89,10 @@ impl Dialect for Protocol1 {
 
     fn read_archived(&self, value: &RawValue) -> Result<ArchiveItem, MachineError> {
         shell::read_archived(value, &self.memory)
+    }
+
+    fn read_archived_thread(&self, value: &RawValue, thread: &ThreadId) -> Result<Option<Thread>, MachineError> {
+        archive::read_archived_thread(value, thread, &self.memory, jiff::Timestamp::now())
     }
 
     fn providers(&self) -> Result<Call, MachineError> {
@@ -220,6 +228,10 @@ impl Dialect for Protocol1 {
 
     fn handle_interrupted(&self, thread: &ThreadId, run: &RunId) {
         self.memory.handle_stopped(thread, run);
+    }
+
+    fn check_queues(&self) -> Result<(), MachineError> {
+        Err(commands::lacks("there is no queue"))
     }
 
     fn cancel_queued(&self, _command: &CommandId, _thread: &ThreadId, _run: &RunId) -> Result<Call, MachineError> {

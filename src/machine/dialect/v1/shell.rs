@@ -8,9 +8,10 @@ use serde_json::value::RawValue;
 
 use super::memory::Memory;
 use super::{BadTime, maybe_time, selection, time, v2::read};
+use crate::machine::dialect::rows::{id_of, readable};
 use crate::machine::domain::{BackgroundTask, PendingRow, Project, ThreadRow};
 use crate::machine::error::MachineError;
-use crate::machine::mirror::{ArchiveItem, ShellItem, ShellSnapshot, UnreadRow};
+use crate::machine::mirror::{ArchiveItem, ShellItem, ShellSnapshot};
 use crate::protocol::{ProjectId, RunId, RuntimeRequestId, ThreadId, v1};
 
 #[derive(Deserialize)]
@@ -31,11 +32,11 @@ struct Item<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Snapshot<'a> {
+pub(super) struct Snapshot<'a> {
     #[serde(rename = "snapshotSequence")]
-    sequence: u64,
+    pub(super) sequence: u64,
     #[serde(borrow)]
-    threads: Vec<&'a RawValue>,
+    pub(super) threads: Vec<&'a RawValue>,
     #[serde(borrow)]
     projects: Vec<&'a RawValue>,
 }
@@ -118,25 +119,11 @@ impl Item<'_> {
 fn snapshot(value: &RawValue, memory: &Memory) -> Result<ShellSnapshot, MachineError> {
     let snapshot: Snapshot<'_> = read("a snapshot of the shell", value.get().as_bytes())?;
     let sequence = snapshot.sequence;
-    let (mut threads, mut projects, mut unread) = (Vec::new(), Vec::new(), Vec::new());
-    for thread in snapshot.threads {
-        match row(thread, sequence, memory) {
-            Ok(row) => threads.push(row),
-            Err(error) => unread.push(UnreadRow {
-                thread: id_of(thread),
-                problem: error.to_string(),
-            }),
-        }
-    }
-    for value in snapshot.projects {
-        match project(value) {
-            Ok(project) => projects.push(project),
-            Err(error) => unread.push(UnreadRow {
-                thread: None,
-                problem: error.to_string(),
-            }),
-        }
-    }
+    let mut unread = Vec::new();
+    let threads = readable(&snapshot.threads, &mut unread, id_of, |thread| {
+        row(thread, sequence, memory)
+    });
+    let projects = readable(&snapshot.projects, &mut unread, |_| None, project);
     Ok(ShellSnapshot {
         sequence,
         schema: None,
@@ -144,15 +131,6 @@ fn snapshot(value: &RawValue, memory: &Memory) -> Result<ShellSnapshot, MachineE
         projects,
         unread,
     })
-}
-
-/// The id of a thread of which nothing else may be readable.
-fn id_of(thread: &RawValue) -> Option<ThreadId> {
-    #[derive(Deserialize)]
-    struct Named {
-        id: ThreadId,
-    }
-    serde_json::from_str::<Named>(thread.get()).ok().map(|named| named.id)
 }
 
 fn project(value: &RawValue) -> Result<Project, MachineError> {

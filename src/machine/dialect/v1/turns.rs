@@ -1,7 +1,7 @@
 //! What became of each turn: which message it serves, and how it ended.
 //!
 //! A message begins a turn, or is merged into the one at work. Only the newest turn has a state, and an interrupted one may be shown as
-//! completed, so an end is told by, in this order: what we stopped or saw interrupted, a checkpoint that is missing, an error, and whether
+//! completed, so an end is told by, in this order: what we stopped or saw interrupted, an answer that cancelled, a checkpoint that is missing, an error, and whether
 //! the agent said anything at all. An end without an answer is never a success. Pure, but for what [`Memory`] adds.
 
 use std::cmp::Reverse;
@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::memory::Memory;
-use super::{BadTime, maybe_time, time};
+use super::{BadTime, CANCEL, maybe_time, time};
 use crate::lifecycle::protocol_1::observe_run;
 use crate::lifecycle::{RunFacts, RunObservation};
 use crate::protocol::{MessageId, RunId, ThreadId, v1};
@@ -21,6 +21,8 @@ const WAITS_FOR: SignedDuration = SignedDuration::from_mins(2);
 
 /// The kind of the activity that tells of a checkpoint.
 const CHECKPOINT: &str = "checkpoint.captured";
+/// The kind of the activity that tells how an approval was decided.
+const APPROVED: &str = "approval.resolved";
 
 /// The runs of a thread and what belongs to them.
 #[derive(Debug, Default)]
@@ -76,8 +78,8 @@ struct Turns<'a> {
     last: HashMap<&'a str, Timestamp>,
     /// When each turn's agent last did something. Its checkpoint comes later, and with it the time that T3 shows as its end.
     acted: HashMap<&'a str, Timestamp>,
-    /// Those whose checkpoint is missing.
-    missing: HashSet<&'a str>,
+    /// Those whose checkpoint is missing, or that an answer cancelled.
+    stopped: HashSet<&'a str>,
     /// Those whose checkpoint failed.
     failed: HashSet<&'a str>,
 }
@@ -87,7 +89,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
     let id = ThreadId(thread.id.0.clone());
     let asked = asked(thread)?;
     let turns = turns(thread, memory)?;
-    let session = Session::of(thread, memory)?;
+    let session = Session::of(thread.latest_turn.as_ref(), thread.session.as_ref(), memory)?;
     let start_failures = start_failures(thread)?;
     let mut served = Served::default();
     // First which message began which turn, then what became of each.
@@ -131,12 +133,12 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
             .map(|next| next.at);
         let within = |at: Timestamp| at >= message.at && until.is_none_or(|until| at < until);
         let run = RunId(message.id.0.clone());
-        let stopped = memory.was_stopped(&id, &run, *turn) || turn.is_some_and(|turn| turns.missing.contains(turn));
+        let stopped = memory.was_stopped(&id, &run, *turn) || turn.is_some_and(|turn| turns.stopped.contains(turn));
         let (status, ended_at) = match *turn {
             Some(turn) if session.newest.as_ref().is_some_and(|newest| newest.id == turn) => {
                 let said = answers.iter().any(|at| within(*at));
                 let (status, ended_at) = session.outcome(turn, stopped, said);
-                if observe_run(status) != RunObservation::Running {
+                if status != RunObservation::Running.name() {
                     memory.handle_end(turn, status);
                 }
                 (status, ended_at)
@@ -178,6 +180,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
     }
     served.orphaned = session.orphaned_at.is_some();
     memory.handle_orphan(&id, served.orphaned);
+    memory.handle_read(&id, &served.runs, owned.last().and_then(|(_, turn)| *turn));
     Ok(served)
 }
 
@@ -219,7 +222,7 @@ fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTi
         first: HashMap::new(),
         last: HashMap::new(),
         acted: HashMap::new(),
-        missing: HashSet::new(),
+        stopped: HashSet::new(),
         failed: HashSet::new(),
     };
     let mut heard: Vec<(&str, Timestamp)> = Vec::new();
@@ -231,9 +234,12 @@ fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTi
         if activity.kind != CHECKPOINT {
             acted.push((&turn.0, at));
         }
-        let is_missing = activity.payload.get("status").and_then(Value::as_str) == Some("missing");
-        if activity.kind == CHECKPOINT && is_missing {
-            turns.missing.insert(&turn.0);
+        let says = |field: &str, word: &str| activity.payload.get(field).and_then(Value::as_str) == Some(word);
+        // Whoever cancelled it, and whether or not anybody remembers.
+        if activity.kind == CHECKPOINT && says("status", "missing")
+            || activity.kind == APPROVED && says("decision", CANCEL)
+        {
+            turns.stopped.insert(&turn.0);
         }
     }
     for checkpoint in &thread.checkpoints {
@@ -290,7 +296,7 @@ struct Newest {
 }
 
 /// The session of the thread's agent, and the newest turn.
-struct Session {
+pub(super) struct Session {
     status: String,
     active: Option<String>,
     updated_at: Option<Timestamp>,
@@ -300,8 +306,12 @@ struct Session {
 }
 
 impl Session {
-    fn of(thread: &v1::Thread, memory: &Memory) -> Result<Self, BadTime> {
-        let newest = match &thread.latest_turn {
+    pub(super) fn of(
+        newest: Option<&v1::LatestTurn>,
+        session: Option<&v1::Session>,
+        memory: &Memory,
+    ) -> Result<Self, BadTime> {
+        let newest = match newest {
             Some(turn) => Some(Newest {
                 id: turn.turn_id.0.clone(),
                 state: turn.state.as_str().to_owned(),
@@ -309,7 +319,7 @@ impl Session {
             }),
             None => None,
         };
-        let Some(session) = &thread.session else {
+        let Some(session) = session else {
             return Ok(Self {
                 status: String::new(),
                 active: None,
@@ -338,7 +348,7 @@ impl Session {
     }
 
     /// The status of the newest turn's run, and when it ended.
-    fn outcome(&self, turn: &str, stopped: bool, said: bool) -> (&'static str, Option<Timestamp>) {
+    pub(super) fn outcome(&self, turn: &str, stopped: bool, said: bool) -> (&'static str, Option<Timestamp>) {
         let Some(newest) = &self.newest else {
             return ("running", None);
         };
@@ -358,7 +368,7 @@ impl Session {
     }
 
     /// The status of the newest message's run where no turn has taken it.
-    fn without_turn(
+    pub(super) fn without_turn(
         &self,
         asked_at: Timestamp,
         stopped: bool,

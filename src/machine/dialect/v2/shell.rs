@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::{cut, maybe_time, read, selection, time};
+use crate::machine::dialect::rows::{id_of, readable};
 use crate::machine::domain::{BackgroundTask, LastMessage, PendingRow, Project, ThreadRow};
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem, ShellSnapshot, UnreadRow};
@@ -138,16 +139,7 @@ fn snapshot(value: &RawValue) -> Result<ShellSnapshot, MachineError> {
     let mut threads = rows(&snapshot.threads, false, sequence, &mut unread);
     let archived = snapshot.archived_threads.unwrap_or_default();
     threads.extend(rows(&archived, true, sequence, &mut unread));
-    let mut projects = Vec::with_capacity(snapshot.projects.len());
-    for value in snapshot.projects {
-        match project(value) {
-            Ok(project) => projects.push(project),
-            Err(error) => unread.push(UnreadRow {
-                thread: None,
-                problem: error.to_string(),
-            }),
-        }
-    }
+    let projects = readable(&snapshot.projects, &mut unread, |_| None, project);
     Ok(ShellSnapshot {
         sequence,
         schema: snapshot.schema,
@@ -159,26 +151,7 @@ fn snapshot(value: &RawValue) -> Result<ShellSnapshot, MachineError> {
 
 /// The rows that can be read; one that cannot must not take the others away.
 fn rows(threads: &[&RawValue], archived: bool, sequence: u64, unread: &mut Vec<UnreadRow>) -> Vec<ThreadRow> {
-    let mut rows = Vec::with_capacity(threads.len());
-    for thread in threads {
-        match row(thread, archived, sequence) {
-            Ok(row) => rows.push(row),
-            Err(error) => unread.push(UnreadRow {
-                thread: id_of(thread),
-                problem: error.to_string(),
-            }),
-        }
-    }
-    rows
-}
-
-/// The id of a thread of which nothing else may be readable.
-fn id_of(thread: &RawValue) -> Option<ThreadId> {
-    #[derive(Deserialize)]
-    struct Named {
-        id: ThreadId,
-    }
-    serde_json::from_str::<Named>(thread.get()).ok().map(|named| named.id)
+    readable(threads, unread, id_of, |thread| row(thread, archived, sequence))
 }
 
 fn project(value: &RawValue) -> Result<Project, MachineError> {

@@ -15,7 +15,7 @@ use crate::lifecycle::{RunState, fold, observe};
 use crate::machine::dialect::Dialect;
 use crate::machine::domain::{Answer, DispatchMode, ItemKind, Respond, SendMessage, Thread};
 use crate::machine::error::MachineError;
-use crate::machine::mirror::{Mirror, ShellItem};
+use crate::machine::mirror::{ArchiveItem, Mirror, ShellItem};
 use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
 fn raw(value: &Value) -> Box<RawValue> {
@@ -50,11 +50,20 @@ fn decode(body: &Value, memory: &Memory) -> Thread {
     thread::read_body(body.to_string().as_bytes(), memory, later()).unwrap()
 }
 
-const RECORDINGS: [&str; 4] = [
+const RECORDINGS: [&str; 5] = [
     "03-turns",
     "04-busy-interrupt-stop",
     "05-approval-userinput-interrupt",
+    "06-idempotency-lifecycle-several-threads",
     "07-replay-drop-kill-restart",
+];
+
+/// Those of which the streams of the shell are kept.
+const SHELLS: [&str; 4] = [
+    "03-turns",
+    "04-busy-interrupt-stop",
+    "06-idempotency-lifecycle-several-threads",
+    "07-replay-drop-kill-restart-shell",
 ];
 
 #[test]
@@ -95,10 +104,10 @@ fn recorded_threads_say_what_became_of_each_turn() {
 
 #[test]
 fn a_recorded_shell_replays_into_the_mirror() {
-    for name in ["03-turns", "04-busy-interrupt-stop"] {
+    for name in SHELLS {
         let dialect = Protocol1::new(Arc::default());
         let mut mirror = Mirror::default();
-        let mut rows = 0;
+        let (mut rows, mut snapshots) = (0, 0);
         for line in lines(name) {
             for value in line["body"]["values"].as_array().into_iter().flatten() {
                 let item = dialect.read_shell_item(&raw(value)).unwrap();
@@ -106,15 +115,52 @@ fn a_recorded_shell_replays_into_the_mirror() {
                     !matches!(item, ShellItem::Unknown { .. } | ShellItem::ThreadUnreadable { .. }),
                     "{value}"
                 );
-                if let ShellItem::Snapshot(snapshot) = &item {
-                    assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
-                    assert!(super::is_snapshot_of(&raw(value)));
-                }
+                let snapshot = match &item {
+                    ShellItem::Snapshot(snapshot) => Some(snapshot.clone()),
+                    _ => None,
+                };
                 rows += usize::from(matches!(item, ShellItem::ThreadUpdated(_)));
                 mirror.handle_shell(item);
+                // One that comes again, after a gap or a lost connection, is taken as whole as the first.
+                let Some(snapshot) = snapshot else { continue };
+                assert!(snapshot.unread.is_empty(), "{:?}", snapshot.unread);
+                assert!(super::is_snapshot_of(&raw(value)));
+                snapshots += 1;
+                assert_eq!(mirror.threads().len(), snapshot.threads.len());
+                for row in &snapshot.threads {
+                    assert_eq!(mirror.thread(&row.id).as_deref(), Some(row));
+                }
+                let projects: Vec<_> = mirror.projects().iter().map(|project| project.id.clone()).collect();
+                let mut told: Vec<_> = snapshot.projects.iter().map(|project| project.id.clone()).collect();
+                told.sort();
+                assert_eq!(projects, told);
             }
         }
         assert!(rows > 20 && !mirror.projects().is_empty(), "{name}: {rows}");
+        assert!(
+            snapshots > 0 && (snapshots > 4 || !name.starts_with("07")),
+            "{name}: {snapshots}"
+        );
+    }
+}
+
+#[test]
+fn the_recorded_archive_is_read_and_its_threads_are_told_of_one_by_one() {
+    let all = lines("06-idempotency-lifecycle-several-threads");
+    let answer = all
+        .iter()
+        .find(|line| line["note"] == "archived" && line["kind"] == "frame")
+        .unwrap();
+    let answer = &answer["body"]["exit"]["value"];
+    let dialect = Protocol1::new(Arc::default());
+    let ArchiveItem::Snapshot { threads, unread, .. } = dialect.read_archived(&raw(answer)).unwrap() else {
+        panic!("it is a snapshot");
+    };
+    assert!(unread.is_empty() && !threads.is_empty());
+    for row in threads {
+        let thread = dialect.read_archived_thread(&raw(answer), &row.id).unwrap().unwrap();
+        assert!(row.archived && thread.head.archived);
+        assert_eq!((&thread.head.title, &thread.head.project), (&row.title, &row.project));
     }
 }
 
@@ -218,10 +264,178 @@ fn a_turn_that_was_seen_interrupted_stays_so_though_its_checkpoint_shows_it_comp
 }
 
 #[test]
+fn an_answer_that_cancelled_is_an_interrupt_whoever_gave_it() {
+    // Without a repository there is no checkpoint to tell it, and a later turn takes the state's place.
+    let mut body = one("ready", "completed", Some("partly"));
+    let cancelled = |decision: &str| {
+        let payload = json!({"requestId": "r1", "requestKind": "command", "decision": decision});
+        json!([activity("approval.resolved", "t1", payload, 1)])
+    };
+    body["thread"]["activities"] = cancelled("decline");
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["completed"]);
+    body["thread"]["activities"] = cancelled("cancel");
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["interrupted"]);
+}
+
+/// The answer of `getArchivedShellSnapshot` for the thread of `one`.
+fn in_archive(body: &Value) -> Value {
+    let mut row = body["thread"].clone();
+    let fields = row.as_object_mut().unwrap();
+    for field in ["messages", "activities", "checkpoints", "deletedAt"] {
+        fields.remove(field);
+    }
+    row["archivedAt"] = json!(AT[3]);
+    row["latestUserMessageAt"] = json!(AT[0]);
+    for flag in [
+        "hasPendingApprovals",
+        "hasPendingUserInput",
+        "hasActionableProposedPlan",
+    ] {
+        row[flag] = json!(false);
+    }
+    json!({"snapshotSequence": 12, "projects": [], "threads": [row], "updatedAt": AT[3]})
+}
+
+#[test]
+fn what_became_of_a_run_is_told_of_an_archived_thread_too() {
+    let dialect = Protocol1::new(Arc::default());
+    let id = ThreadId("thread".to_owned());
+    let shown = |body: &Value| {
+        dialect
+            .read_archived_thread(&raw(&in_archive(body)), &id)
+            .unwrap()
+            .unwrap()
+    };
+    // Nobody had read it.
+    assert!(shown(&one("stopped", "interrupted", None)).facts.runs.is_empty());
+    decode(&one("running", "running", None), &dialect.memory);
+    for (session, state, said, ended) in [
+        ("running", "running", false, "running"),
+        ("ready", "completed", true, "completed"),
+        ("ready", "completed", false, "interrupted"),
+        ("error", "error", false, "failed"),
+        ("stopped", "interrupted", false, "interrupted"),
+    ] {
+        let mut body = one(session, state, None);
+        if said {
+            body["thread"]["latestTurn"]["assistantMessageId"] = json!("a1");
+        }
+        let thread = shown(&body);
+        assert!(thread.head.archived && thread.partial);
+        assert_eq!(
+            (statuses(&thread), thread.facts.runs[0].id.0.as_str()),
+            (vec![ended], "m1"),
+            "{state}"
+        );
+    }
+    let other = ThreadId("other".to_owned());
+    let listed = in_archive(&one("ready", "completed", None));
+    assert!(dialect.read_archived_thread(&raw(&listed), &other).unwrap().is_none());
+}
+
+#[test]
 fn a_diff_in_the_middle_of_a_turn_is_no_end() {
     let mut body = one("running", "running", Some("partly"));
     body["thread"]["latestTurn"]["completedAt"] = json!(AT[1]);
     assert_eq!(statuses(&decode(&body, &Memory::default())), ["running"]);
+}
+
+#[test]
+fn a_turn_that_is_shown_as_completed_while_it_works_goes_on() {
+    let mut body = one("running", "completed", Some("partly"));
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["running"]);
+    // Another turn works by now.
+    body["thread"]["session"]["activeTurnId"] = json!("t2");
+    assert_eq!(statuses(&decode(&body, &Memory::default())), ["completed"]);
+}
+
+#[test]
+fn what_was_asked_of_it_by_us_is_remembered() {
+    let partly = one("ready", "completed", Some("partly"));
+    let (thread, run) = (ThreadId("thread".to_owned()), RunId("m1".to_owned()));
+    let dialect = Protocol1::new(Arc::default());
+    dialect.handle_interrupted(&thread, &run);
+    assert_eq!(statuses(&decode(&partly, &dialect.memory)), ["interrupted"]);
+    for (word, ended) in [("cancel", "interrupted"), ("decline", "completed")] {
+        let dialect = Protocol1::new(Arc::default());
+        let respond = Respond {
+            command: CommandId("c".to_owned()),
+            thread: thread.clone(),
+            request: RuntimeRequestId("r1".to_owned()),
+            answer: Answer::Decision(word.to_owned()),
+        };
+        dialect.handle_answered(&respond, Some(&run));
+        assert_eq!(statuses(&decode(&partly, &dialect.memory)), [ended], "{word}");
+    }
+}
+
+/// A row of the shell, of the thread of `one`.
+fn row_of(body: &Value) -> Value {
+    let mut row = in_archive(body)["threads"][0].clone();
+    row["archivedAt"] = Value::Null;
+    row
+}
+
+#[test]
+fn a_row_that_showed_the_interrupt_is_remembered_and_one_of_a_dead_process_asks_nothing() {
+    let dialect = Protocol1::new(Arc::default());
+    let shown = |row: &Value| {
+        let item = json!({"kind": "thread-upserted", "sequence": 5, "thread": row});
+        match dialect.read_shell_item(&raw(&item)).unwrap() {
+            ShellItem::ThreadUpdated(row) => row,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut asks = row_of(&one("running", "running", None));
+    asks["hasPendingApprovals"] = json!(true);
+    let row = shown(&asks);
+    assert!(row.activity.is_some() && row.pending.is_some());
+    dialect.memory.handle_started(AT[3].parse().unwrap());
+    let row = shown(&asks);
+    assert!(row.activity.is_none() && row.pending.is_none(), "{row:?}");
+    shown(&row_of(&one("ready", "interrupted", None)));
+    let later = one("ready", "completed", Some("partly"));
+    assert_eq!(statuses(&decode(&later, &dialect.memory)), ["interrupted"]);
+}
+
+#[test]
+fn what_was_seen_of_a_turn_holds_when_another_is_the_newest() {
+    let turn = |id: &str, state: &str, at: usize| json!({"turnId": id, "state": state, "requestedAt": AT[at], "startedAt": AT[at], "completedAt": AT[at], "assistantMessageId": null});
+    let memory = Memory::default();
+    // It failed, though its agent had said something.
+    decode(&one("error", "error", Some("partly")), &memory);
+    let mut body = one("ready", "completed", Some("partly"));
+    let thread = &mut body["thread"];
+    let messages = thread["messages"].as_array_mut().unwrap();
+    messages.push(message("m2", "user", "second", Value::Null, 2));
+    thread["latestTurn"] = turn("t2", "completed", 2);
+    assert_eq!(statuses(&decode(&body, &memory)), ["failed", "interrupted"]);
+    // All that is left to see of the second is what it took over of the first.
+    let thread = &mut body["thread"];
+    let messages = thread["messages"].as_array_mut().unwrap();
+    messages[1]["turnId"] = json!("t2");
+    messages.push(message("m3", "user", "third", Value::Null, 3));
+    messages.push(message("a3", "assistant", "of the third", json!("t3"), 4));
+    thread["latestTurn"] = turn("t3", "completed", 3);
+    let shown = decode(&body, &memory);
+    assert_eq!(statuses(&shown)[1..], ["interrupted", "completed"]);
+    assert_eq!(shown.facts.runs.len(), 3);
+}
+
+#[test]
+fn a_start_that_failed_before_the_next_message_is_no_turn_that_never_ran() {
+    let mut body = one("ready", "completed", Some("done"));
+    let thread = &mut body["thread"];
+    let messages = thread["messages"].as_array_mut().unwrap();
+    messages.push(message("m2", "user", "", Value::Null, 2));
+    messages.push(message("m3", "user", "third", Value::Null, 4));
+    let mut failed = activity("provider.turn.start.failed", "t1", json!({"detail": "no input"}), 3);
+    failed["turnId"] = Value::Null;
+    thread["activities"] = json!([failed]);
+    assert_eq!(
+        statuses(&decode(&body, &Memory::default()))[..2],
+        ["completed", "failed"]
+    );
 }
 
 #[test]
