@@ -420,7 +420,6 @@ fn hung_up() -> ToolError {
 }
 
 /// The request id was used for something else.
-
 pub(super) fn other_arguments(args: &DispatchArgs) -> ToolError {
     ToolError::new(
         ErrorCode::InvalidRequest,

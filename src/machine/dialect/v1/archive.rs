@@ -64,6 +64,7 @@ fn thread(row: v1::ThreadShell, sequence: u64, memory: &Memory, now: Timestamp) 
         background: Vec::new(),
         usage: None,
         models: Vec::new(),
+        unknown_items: Vec::new(),
         active_turn: None,
         session: row.session.map(|session| session.status.as_str().to_owned()),
         resumes_at: None,
