@@ -113,11 +113,6 @@ impl Delivery {
         *self.0.state.borrow()
     }
 
-    /// The caller is not there any more.
-    pub(super) fn is_gone(&self) -> bool {
-        matches!(self.state(), Some(Delivered::Away(_) | Delivered::Lost(_)))
-    }
-
     /// Waits until something is known.
     pub async fn known(&self) {
         // It cannot fail: the sender lives as long as `self`.

@@ -165,10 +165,6 @@ impl Gateway {
                 let mut receipts = self.receipts();
                 let undecided = receipts.undecided(&call, Instant::now());
                 if undecided.is_none() && (asked || receipts.knows(&call, Instant::now())) {
-                    // It may come after the call that its client sent in its place, which was answered: nobody asks for this one's work.
-                    if args.request_id.is_none() && caller.delivery.is_gone() {
-                        return Err(hung_up());
-                    }
                     return receipts
                         .claim(&call, Instant::now(), recalled, fresh_request)
                         .map_err(|_| other_arguments(args));
@@ -409,14 +405,6 @@ pub(super) fn dispatch_hash(args: &DispatchArgs, twin: u32) -> PayloadHash {
 /// The request of a call that names none.
 fn fresh_request() -> String {
     Uuid::new_v4().to_string()
-}
-
-fn hung_up() -> ToolError {
-    ToolError::new(
-        ErrorCode::InvalidRequest,
-        "The caller hung up before anything was begun, and nothing was started.",
-    )
-    .hint("Call again; with a request_id the work starts once however often you call.")
 }
 
 /// The request id was used for something else.
