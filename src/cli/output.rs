@@ -6,7 +6,8 @@ use std::io::Write as _;
 use serde::Serialize;
 
 use super::Failure;
-use crate::protocol::escape_json;
+use crate::gateway::Unreachable;
+use crate::protocol::{Untrusted, escape_json};
 
 /// A cell of a table is cut after so many characters.
 pub(super) const CELL: usize = 60;
@@ -69,5 +70,17 @@ pub(super) fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) {
     line(heads);
     for row in rows {
         line(std::array::from_fn(|column| row.get(column).map_or("", String::as_str)));
+    }
+}
+
+/// Names the machines that did not answer; what a command printed is not the whole then.
+pub(super) fn missing(unreachable: &[Unreachable]) -> Result<(), Failure> {
+    for machine in unreachable {
+        complain(format_args!("{}: {}", machine.machine, Untrusted(&machine.error)));
+    }
+    if unreachable.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Shown)
     }
 }

@@ -35,14 +35,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let rows: Vec<_> = answer.projects.iter().map(row).collect();
         output::table(["machine", "project", "threads", "running", "model", "path"], &rows);
     }
-    for machine in &answer.unreachable {
-        output::complain(format_args!("{}: {}", machine.machine, Untrusted(&machine.error)));
-    }
-    if answer.unreachable.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Shown)
-    }
+    output::missing(&answer.unreachable)
 }
 
 fn row(project: &ProjectView) -> [String; 6] {

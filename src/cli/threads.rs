@@ -101,14 +101,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             output::complain(format_args!("there may be more: --cursor '{cursor}'"));
         }
     }
-    for machine in &answer.unreachable {
-        output::complain(format_args!("{}: {}", machine.machine, Untrusted(&machine.error)));
-    }
-    if answer.unreachable.is_empty() {
-        Ok(())
-    } else {
-        Err(Failure::Shown)
-    }
+    output::missing(&answer.unreachable)
 }
 
 fn row(thread: &ListedThread) -> [String; 6] {

@@ -421,35 +421,18 @@ pub(super) fn other_arguments(args: &DispatchArgs) -> ToolError {
 
 /// This call came to nothing, and an earlier equal one may have started the work all the same.
 fn still_unknown(error: ToolError) -> ToolError {
-    match error.code {
-        ErrorCode::MachineUnreachable => ToolError {
-            code: ErrorCode::OutcomeUnknown,
-            message: format!(
-                "An equal call was sent before, and nobody knows yet whether it happened. {}",
-                error.message
-            ),
-            ..error
-        }
-        .hint("Repeat the same call later: it finds what was started and starts nothing twice."),
-        ErrorCode::InvalidRequest
-        | ErrorCode::UnknownMachine
-        | ErrorCode::ProjectNotFound
-        | ErrorCode::ThreadNotFound
-        | ErrorCode::ThreadBusy
-        | ErrorCode::ThreadNotInterruptible
-        | ErrorCode::RequestNotFound
-        | ErrorCode::RequestNotAnswerable
-        | ErrorCode::ModelUnavailable
-        | ErrorCode::ProviderUnavailable
-        | ErrorCode::RuntimeModeEscalationDenied
-        | ErrorCode::NeedsPairing
-        | ErrorCode::InsufficientScope
-        | ErrorCode::ProtocolUnsupported
-        | ErrorCode::OperationRejected
-        | ErrorCode::OutcomeUnknown
-        | ErrorCode::RateLimited
-        | ErrorCode::Internal => error,
+    if error.code != ErrorCode::MachineUnreachable {
+        return error;
     }
+    ToolError {
+        code: ErrorCode::OutcomeUnknown,
+        message: format!(
+            "An equal call was sent before, and nobody knows yet whether it happened. {}",
+            error.message
+        ),
+        ..error
+    }
+    .hint("Repeat the same call later: it finds what was started and starts nothing twice.")
 }
 
 /// What can be said of the arguments alone.

@@ -198,23 +198,8 @@ impl Gateway {
                 self.came_to_nothing(found, work).await;
                 said
             }
-            ErrorCode::InvalidRequest
-            | ErrorCode::UnknownMachine
-            | ErrorCode::ProjectNotFound
-            | ErrorCode::ThreadNotFound
-            | ErrorCode::ThreadBusy
-            | ErrorCode::ThreadNotInterruptible
-            | ErrorCode::RequestNotFound
-            | ErrorCode::RequestNotAnswerable
-            | ErrorCode::ModelUnavailable
-            | ErrorCode::ProviderUnavailable
-            | ErrorCode::RuntimeModeEscalationDenied
-            | ErrorCode::NeedsPairing
-            | ErrorCode::InsufficientScope
-            | ErrorCode::ProtocolUnsupported
-            | ErrorCode::MachineUnreachable
-            | ErrorCode::RateLimited
-            | ErrorCode::Internal => {
+            // Everything else is said before T3 has taken anything.
+            _ => {
                 self.not_sent(found, work).await;
                 said
             }
