@@ -217,7 +217,10 @@ fn a_link_makes_a_machine_of_a_gateway_that_runs_without_a_config() {
         machine(address)["online"] == true
     });
 
-    well(&place.run(&["unpair", "box"]));
+    let forgotten = place.run(&["unpair", "box", "--json"]);
+    well(&forgotten);
+    let forgotten: Value = serde_json::from_str(&forgotten.out).unwrap();
+    assert_eq!(forgotten, json!({"machine": "box", "forgotten": true}));
     until(PATIENCE, "the machine is gone", || {
         call(address, "t3_machines", &json!({})) == json!({"machines": []})
     });
