@@ -61,6 +61,9 @@ pub(super) struct UnpairArgs {
     machine: String,
     #[command(flatten)]
     settings: SettingFlags<false>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Pairs.
@@ -94,6 +97,9 @@ pub(super) fn unpair(args: &UnpairArgs) -> Result<(), Failure> {
             names.join(", ")
         };
         return Err(Failure::said(format_args!("{name} is not paired. Paired are: {names}")));
+    }
+    if args.json {
+        return output::json(&json!({ "machine": name, "forgotten": true }));
     }
     output::answer(format_args!(
         "the credential of {name} is forgotten here; T3 still has its session: to be safe, revoke it there (its settings list it as {})",

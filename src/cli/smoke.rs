@@ -12,9 +12,10 @@ use super::flags::SettingFlags;
 use super::wait::{self, Patience};
 use super::{Failure, asking, output, runtime, view};
 use crate::gateway::{
-    ArchiveArgs, DispatchAnswer, DispatchArgs, InterruptArgs, MachinesArgs, Mode, ThreadArgs, ThreadView, WaitArgs,
+    ArchiveArgs, DispatchAnswer, DispatchArgs, InterruptArgs, MachinesArgs, Mode, ProjectsArgs, ThreadArgs, ThreadView,
+    WaitArgs,
 };
-use crate::mcp::tools::{Archive, Dispatch, Interrupt, Machines, Thread};
+use crate::mcp::tools::{Archive, Dispatch, Interrupt, Machines, Projects, Thread};
 
 /// How long each run may take, in seconds.
 const RUN_WITHIN: u64 = 300;
@@ -160,6 +161,12 @@ impl Report {
 }
 
 async fn online(asking: &Asking, name: &str) -> Done<()> {
+    // Without an owner the connection has only begun, and the machines are told from memory; this waits for it. What it fails with is told
+    // below.
+    let projects = ProjectsArgs {
+        machine: Some(name.to_owned()),
+    };
+    let _ = asking.ask::<Projects>(&projects).await;
     let answer = asking.ask::<Machines>(&MachinesArgs::default()).await?;
     let names: Vec<&str> = answer.machines.iter().map(|machine| machine.name.as_str()).collect();
     match answer.machines.iter().find(|machine| machine.name == name) {

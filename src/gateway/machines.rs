@@ -110,7 +110,11 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
         version: status.version,
         protocol: status.protocol,
         os: status.os,
-        unknown_words: status.unknown_words,
+        unknown_words: match caller.limits.projects {
+            // They may be of projects that this client may not see.
+            Some(_) => BTreeMap::new(),
+            None => status.unknown_words,
+        },
         error: error.map(|error| {
             let said = ToolError::from_machine(member.name(), error);
             format!("{}: {}", said.code, said.message)

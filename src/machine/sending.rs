@@ -148,8 +148,10 @@ impl Machine {
             )));
         };
         check_answer(request, &respond.answer)?;
+        // Once T3 took it, a connection that has gone meanwhile must not say that nothing was sent.
+        let dialect = self.core.link()?.dialect.clone();
         let sequence = self.record(&respond.thread, |dialect| dialect.respond(respond)).await?;
-        self.core.link()?.dialect.handle_answered(respond, request.run.as_ref());
+        dialect.handle_answered(respond, request.run.as_ref());
         Ok(sequence)
     }
 

@@ -71,11 +71,14 @@ type Part = (String, String, String, String);
 pub(super) async fn read(reader: Transaction<'static, Sqlite>, mut take: impl FnMut(Tracked)) -> Result<(), Fault> {
     let (to, mut parts) = mpsc::channel(AHEAD);
     // It ends when nobody takes what it reads any more.
-    tokio::spawn(read_parts(reader, to));
+    let reading = tokio::spawn(read_parts(reader, to));
     while let Some(part) = parts.recv().await {
         hand_over(part?, &mut take)?;
     }
-    Ok(())
+    // One that broke off looks like the end, and the rest would count as not tracked.
+    reading
+        .await
+        .map_err(|_| Fault::Value("tracked threads whose reading broke off"))
 }
 
 async fn read_parts(mut reader: Transaction<'static, Sqlite>, to: mpsc::Sender<Result<Part, Fault>>) {

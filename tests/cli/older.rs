@@ -120,6 +120,8 @@ fn every_tool_works_on_it_or_says_which_t3_can() {
     assert_eq!(said, "hello");
     caller.done("t3_dispatch", &json!({"thread_id": asking, "prompt": "ask"}));
     assert_eq!(caller.wait(&asking), "question");
+    // One that is answered before the gateway's own reading saw it is not told, so each event is awaited.
+    caller.events(2);
     let answers = json!({"thread_id": asking, "answers": {"color": "Red", "extras": ["A", "B"]}});
     caller.done("t3_answer", &answers);
     assert_eq!(caller.wait(&asking), "completed");
@@ -128,8 +130,10 @@ fn every_tool_works_on_it_or_says_which_t3_can() {
         &json!({"thread_id": asking, "prompt": "approve rm -rf build"}),
     );
     assert_eq!(caller.wait(&asking), "approval");
+    caller.events(4);
     caller.done("t3_answer", &json!({"thread_id": asking, "decision": "accept"}));
     assert_eq!(caller.wait(&asking), "completed");
+    caller.events(5);
 
     // What it lacks, and a stop.
     let busy = caller.dispatch("sleep 60");
@@ -153,6 +157,7 @@ fn every_tool_works_on_it_or_says_which_t3_can() {
     assert_eq!(caller.refused("t3_dispatch", &worktree)["code"], "operation_rejected");
     let stopped = caller.done("t3_interrupt", &json!({"thread_id": busy}));
     assert_eq!(stopped["state"], "interrupted");
+    caller.events(6);
 
     // Several at once, and what one of them changed.
     let items = json!([

@@ -323,7 +323,7 @@ async fn a_thread_that_others_archive_while_it_works_is_told_of_and_is_watched_w
 async fn a_project_that_cannot_be_read_hides_nothing_of_what_is_followed() {
     let (simulator, folder) = (older().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;
-    let started = house.start("sleep 1").await;
+    let started = house.start("sleep 3").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     simulator.faults().spoil_projects();
     let events = house.until_events(1).await;

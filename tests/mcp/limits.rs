@@ -404,7 +404,15 @@ async fn what_a_limit_hides_is_not_there_for_any_tool() {
                 };
                 let there = world.endpoint.call_as(token, tool, &aim(name)).await;
                 let nowhere = world.endpoint.call_as(token, tool, &aim(nobody)).await;
-                let same = |result: &Value, name: &str| result.to_string().replace(name, "<it>");
+                let same = |result: &Value, name: &str| {
+                    // How long it waited may differ by a tenth.
+                    let told = if tool == "t3_wait" {
+                        &result["structuredContent"]["threads"]
+                    } else {
+                        result
+                    };
+                    told.to_string().replace(name, "<it>")
+                };
                 assert_eq!(same(&there, name), same(&nowhere, nobody), "{tool} {name}");
                 let told = code(&there);
                 let right = match tool {

@@ -490,7 +490,6 @@ pub async fn first_bytes(response: Response) -> (String, impl Sized) {
     (String::from_utf8_lossy(&bytes).into_owned(), stream)
 }
 
-/// Waits for a condition; fails loudly when it never comes.
 /// Waits until every machine of the endpoint answers, however busy this computer is.
 pub async fn online(endpoint: &Running) {
     let look = async {
@@ -508,6 +507,7 @@ pub async fn online(endpoint: &Running) {
         .expect("the machines answer");
 }
 
+/// Waits for a condition; fails loudly when it never comes.
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(Duration::from_secs(20), async {
         while !condition() {

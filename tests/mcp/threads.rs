@@ -30,6 +30,18 @@ async fn thread(endpoint: &Running, project: &str, prompt: &str) -> String {
     id
 }
 
+/// Waits until T3's rows say, too, that nothing runs; they come after the threads, and a row that changes is read anew.
+async fn rested(endpoint: &Running) {
+    loop {
+        let answer = endpoint.answer("t3_projects", json!({"machine": "mac"})).await;
+        let projects = answer["projects"].as_array().unwrap();
+        if projects.iter().all(|project| project["running"] == 0) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Id and state of each listed thread.
 fn states(answer: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -59,6 +71,10 @@ async fn threads_come_newest_first_each_in_its_state() {
             json!({"thread_ids": [said, failed, asked], "until": "all", "timeout": 60}),
         )
         .await;
+    // It was not made through the gateway, which sees it a moment later.
+    while !ids(&endpoint.answer("t3_threads", json!({})).await).contains(&seeded) {
+        tokio::task::yield_now().await;
+    }
 
     let all = endpoint.answer("t3_threads", json!({})).await;
     let mut listed = states(&all);
@@ -114,6 +130,9 @@ async fn the_rows_word_is_not_taken_for_an_end() {
     let simulator = simulated().await;
     let endpoint = start_over(&simulator, settings()).await;
     let id = thread(&endpoint, "t3-smoke", "sleep 600").await;
+    while endpoint.answer("t3_thread", json!({"thread_id": id})).await["state"] != "running" {
+        tokio::task::yield_now().await;
+    }
     let more = json!({"thread_id": id, "prompt": "say more", "when_busy": "queue"});
     let queued = endpoint.answer("t3_dispatch", more).await["run_id"].clone();
     endpoint
@@ -318,6 +337,7 @@ async fn a_machine_that_is_away_keeps_what_was_seen_and_claims_no_end() {
     let machines = vec![machine("mac", &mac, rules(&["*"])), machine("pc", &pc, rules(&["*"]))];
     let endpoint = start_of(machines, settings()).await;
     let seen = thread(&endpoint, "t3-smoke", "say one").await;
+    rested(&endpoint).await;
     assert_eq!(
         ids(&endpoint.answer("t3_threads", json!({"state": "completed"})).await),
         [seen.as_str()]
