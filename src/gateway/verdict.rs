@@ -74,6 +74,8 @@ fn aim_run<'a>(standing: &Standing<'a>, aim: &Aim) -> Aimed<'a> {
     match &aim.dispatched {
         None => Aimed::Thread,
         Some(message) => match standing.run_of_message(message) {
+            // It was taken off the queue and counts no more; what works meanwhile does.
+            Some(run) if standing.run_state(run) == RunState::NeverStarted && standing.is_busy() => Aimed::Thread,
             Some(run) => Aimed::Run(run),
             None if standing.thread.partial && standing.text_of(message).is_none() => Aimed::Thread,
             None => Aimed::NotThereYet,

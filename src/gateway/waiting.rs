@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::fleet::{FleetError, Found};
+use crate::fleet::{FleetError, Found, Member};
 use crate::gateway::compose::{self, Scene};
 use crate::gateway::error::{ErrorCode, ToolError};
 use crate::gateway::memory::ThreadKey;
@@ -98,32 +98,55 @@ impl<'a> Watched<'a> {
     /// Returns when there is something to tell. May be dropped and called again at any time.
     pub(super) async fn until_done(&mut self) {
         while !self.is_done() {
-            if !self.owed {
-                self.change().await;
-                self.owed = true;
-            }
-            // Marked before the read: a change during it wakes again.
-            self.changes.mark_unchanged();
-            let asked = Timestamp::now();
-            let seen = self.look().await;
-            match &seen {
-                Err(error) if is_away(error) => _ = self.silent_since.get_or_insert(asked),
-                Ok(_) | Err(_) => self.silent_since = None,
-            }
-            if !self.looked {
-                self.looked = true;
-                self.unlooked.fetch_sub(1, Ordering::Relaxed);
-            }
-            match seen {
-                Ok(Verdict::Done(run)) => self.done = Some(run.map_or(Told::Thread, Told::Run)),
-                Ok(Verdict::Waits(waits_for)) => {
-                    self.waits_for = waits_for;
-                    self.owed = false;
+            let (gateway, member) = (self.gateway, Arc::clone(&self.found.member));
+            tokio::select! {
+                biased;
+                () = taken_away(gateway, &member) => {
+                    self.failed = Some(self.not_there());
+                    self.handle_looked();
                 }
-                Ok(Verdict::NoSuchRun | Verdict::NotInThisPart) => self.failed = Some(self.no_such_run()),
-                Err(error) if is_away(&error) => self.pause().await,
-                Err(error) => self.failed = Some(ToolError::from_machine(self.found.member.name(), &error)),
+                () = self.step() => {}
             }
+        }
+    }
+
+    fn not_there(&self) -> ToolError {
+        let id = self.found.id.clone();
+        let unpaired = Vec::new();
+        FleetError::ThreadNotFound { id, unpaired }.into()
+    }
+
+    /// Waits for the next change, and looks.
+    async fn step(&mut self) {
+        if !self.owed {
+            self.change().await;
+            self.owed = true;
+        }
+        // Marked before the read: a change during it wakes again.
+        self.changes.mark_unchanged();
+        let asked = Timestamp::now();
+        let seen = self.look().await;
+        match &seen {
+            Err(error) if is_away(error) => _ = self.silent_since.get_or_insert(asked),
+            Ok(_) | Err(_) => self.silent_since = None,
+        }
+        self.handle_looked();
+        match seen {
+            Ok(Verdict::Done(run)) => self.done = Some(run.map_or(Told::Thread, Told::Run)),
+            Ok(Verdict::Waits(waits_for)) => {
+                self.waits_for = waits_for;
+                self.owed = false;
+            }
+            Ok(Verdict::NoSuchRun | Verdict::NotInThisPart) => self.failed = Some(self.no_such_run()),
+            Err(error) if is_away(&error) => self.pause().await,
+            Err(error) => self.failed = Some(ToolError::from_machine(self.found.member.name(), &error)),
+        }
+    }
+
+    fn handle_looked(&mut self) {
+        if !self.looked {
+            self.looked = true;
+            self.unlooked.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -135,14 +158,7 @@ impl<'a> Watched<'a> {
         if let Some(project) = self.found.member.project(&self.caller.limits, &project) {
             self.found.project = project;
         } else {
-            let id = self.found.id.clone();
-            self.failed = Some(
-                FleetError::ThreadNotFound {
-                    id,
-                    unpaired: Vec::new(),
-                }
-                .into(),
-            );
+            self.failed = Some(self.not_there());
         }
     }
 
@@ -292,6 +308,15 @@ impl<'a> Watched<'a> {
             _ = self.changes.changed() => {}
             () = tokio::time::sleep(RETRY) => {}
         }
+    }
+}
+
+/// The machine was unpaired: it and its threads do not exist any more. A gateway that stops is no reason to say so.
+async fn taken_away(gateway: &Gateway, member: &Arc<Member>) {
+    member.gone().await;
+    let members = gateway.fleet.members();
+    if members.iter().any(|other| Arc::ptr_eq(other, member)) {
+        std::future::pending::<()>().await;
     }
 }
 

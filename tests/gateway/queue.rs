@@ -91,6 +91,21 @@ async fn the_queue_is_listed_in_its_order_and_a_cancelled_run_never_runs() {
 }
 
 #[tokio::test]
+async fn a_wait_goes_on_for_what_works_after_ones_own_queued_run_was_cancelled() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let (thread, active, queued) = house.with_queue(&["say two"]).await;
+    let cancel = house.queue(&thread, QueueAction::Cancel, Some(&queued[0]));
+    cancel.await.unwrap();
+    let (waited, interrupted) = tokio::join!(house.ended(&thread), house.interrupt(&thread, None));
+    interrupted.unwrap();
+    assert_eq!(
+        (waited.state.as_str(), waited.run.map(|run| run.id)),
+        ("interrupted", Some(active))
+    );
+}
+
+#[tokio::test]
 async fn a_queued_message_is_steered_into_the_active_run_once() {
     let simulator = simulator().await;
     let house = house(&simulator);

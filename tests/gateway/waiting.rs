@@ -463,3 +463,16 @@ async fn fifty_threads_are_waited_for_together_and_fit_into_one_answer() {
     assert!(serde_json::to_string(&waited).unwrap().len() <= ANSWER_CHARS);
     assert_eq!((waited.done, waited.still_running), (Some(ids), false));
 }
+
+#[tokio::test]
+async fn a_wait_ends_when_its_machine_is_unpaired() {
+    let simulator = simulator().await;
+    let house = house(&simulator);
+    let thread = house.start("sleep 600").await.thread_id;
+    let (waited, dismissed) = tokio::join!(house.wait(wait_for(&thread)), async {
+        tokio::task::yield_now().await;
+        house.gateway.fleet().dismiss("mac")
+    });
+    assert!(dismissed);
+    assert_eq!(waited.unwrap_err().code, ErrorCode::ThreadNotFound);
+}
