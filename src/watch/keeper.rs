@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
@@ -39,6 +40,8 @@ struct Keeper {
     reads: JoinSet<Read>,
     /// Who waits until a thread's switch is on disk.
     switching: Vec<(ThreadId, oneshot::Sender<Result<(), StoreError>>)>,
+    /// Who waits until what was seen is on disk.
+    resting: Vec<mpsc::Sender<()>>,
 }
 
 struct Read {
@@ -174,6 +177,7 @@ impl Keepers {
             final_word: self.settings.final_word,
             reads: JoinSet::new(),
             switching: Vec::new(),
+            resting: Vec::new(),
         };
         let span = tracing::info_span!("watch", machine = %member.name());
         let work = keeper.run(wishes, self.stop.clone()).instrument(span);
@@ -240,6 +244,12 @@ impl Keepers {
                     }
                     continue;
                 }
+                Wish::Rest { done } => {
+                    for keeper in self.to.values() {
+                        let _ = keeper.send(Wish::Rest { done: done.clone() }).await;
+                    }
+                    continue;
+                }
                 Wish::List { .. } => {
                     list(wish, &self.to).await;
                     continue;
@@ -295,6 +305,13 @@ impl Keeper {
             }
             self.answer_switches();
             self.begin_reads();
+            if !self.resting.is_empty() && self.reads.is_empty() && !self.roster.has_reads() {
+                if let Some(changed) = feed.next().now_or_never() {
+                    self.handle_changed(&changed);
+                    continue;
+                }
+                self.resting.clear();
+            }
             let wake = self.roster.poll_timeout();
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -350,6 +367,7 @@ impl Keeper {
                     }
                 }
             }
+            Wish::Rest { done } => self.resting.push(done),
             Wish::List { to } => {
                 // Who asked may be gone.
                 let _ = to.send(self.roster.watched());

@@ -467,6 +467,32 @@ async fn a_token_that_is_refused_is_told_once_however_often_the_gateway_starts()
 }
 
 #[tokio::test]
+async fn who_goes_right_after_an_end_was_shown_leaves_its_event_behind() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let member = house.gateway.fleet().members()[0].clone();
+    for told in 1..=5 {
+        let started = house.start("say one").await;
+        let thread = started.thread_id.into();
+        let mut shell = member.machine.watch_shell();
+        let ended = async {
+            loop {
+                shell.mark_unchanged();
+                let row = member.machine.thread(&thread);
+                if row.is_some_and(|row| row.latest_run_completed_at.is_some()) {
+                    return;
+                }
+                shell.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
+        house.gateway.caught_up(PATIENCE).await;
+        assert_eq!(house.events().await.len(), told);
+    }
+    house.end().await;
+}
+
+#[tokio::test]
 async fn nobody_tells_of_the_credential_of_a_machine_that_is_gone() {
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;
