@@ -40,6 +40,9 @@ const PIPE_BYTES: usize = 64 * 1024;
 /// How long the end may take: what was being sent to a machine is seen through, and who works through this process is answered.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long the end waits for what the machines showed last to be in the ledger.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
+
 /// Who is asked.
 pub(super) struct Asking {
     client: RunningService<RoleClient, Listener>,
@@ -184,6 +187,10 @@ pub(super) async fn keeping<T>(
             }
             Err(failure) => Err(failure),
         });
+        // Who waited was answered by a read of its own; the event of what it saw comes by the stream.
+        if matches!(done, Some(Ok(_))) {
+            server.caught_up(TOLD_WITHIN).await;
+        }
         stop.cancel();
         server.settled().await;
     };

@@ -8,6 +8,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -25,6 +26,8 @@ const FOLDER: &str = "credentials";
 const ENDING: &str = ".json";
 /// A file is no longer.
 const LONGEST: u64 = 64 * 1024;
+/// A draft of a process that is still there is younger: it lies only while a code is exchanged.
+const DRAFT_IS_LEFT: Duration = Duration::from_hours(1);
 /// What is to be done about a file that cannot be used.
 const PAIR_AGAIN: &str = "Remove it, and pair the machine again";
 
@@ -164,6 +167,7 @@ impl Credentials {
             return Err(StateError::not_written(&self.folder, &error));
         }
         self.is_ours()?;
+        self.sweep(|_, age| age.is_some_and(|age| age > DRAFT_IS_LEFT));
         // What is there and no file of ours is not replaced unseen.
         open_own(&self.path(machine), PAIR_AGAIN)?;
         let draft = self
@@ -187,12 +191,13 @@ impl Credentials {
         Ok(draft)
     }
 
-    /// Takes the machine's credential away, whatever it holds; false where there is none.
+    /// Takes the machine's credential away, whatever it holds, and what a process that ended by force left of one; false where there is none.
     pub fn forget(&self, machine: &str) -> Result<bool, StateError> {
         let path = self.path(machine);
         if !self.is_ours()? {
             return Ok(false);
         }
+        self.sweep(|of, _| of == machine);
         match std::fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -242,6 +247,24 @@ impl Credentials {
         Ok(names)
     }
 
+    /// Removes the drafts that are meant, by machine and age: one that was left may hold a token.
+    fn sweep(&self, meant: impl Fn(&str, Option<Duration>) -> bool) {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            let Some(machine) = name.to_str().and_then(drafted) else {
+                continue;
+            };
+            let written = entry.metadata().and_then(|metadata| metadata.modified());
+            let age = written.ok().and_then(|written| written.elapsed().ok());
+            if meant(machine, age)
+                && let Err(error) = std::fs::remove_file(entry.path())
+            {
+                tracing::warn!(path = %entry.path().display(), %error, "what was left of a credential cannot be removed");
+            }
+        }
+    }
+
     /// Whether the folder is there; an error where it is not ours alone.
     fn is_ours(&self) -> Result<bool, StateError> {
         let broken = |problem: &str| StateError::new(&self.folder, problem);
@@ -259,6 +282,13 @@ impl Credentials {
             Ok(_) => Ok(true),
         }
     }
+}
+
+/// The machine of which a file of this name is a draft.
+fn drafted(name: &str) -> Option<&str> {
+    let (machine, id) = name.strip_prefix('.')?.rsplit_once('.')?;
+    let is_id = uuid::Uuid::try_parse(id).is_ok_and(|parsed| parsed.simple().to_string() == id);
+    (is_id && values::name(machine).is_ok()).then_some(machine)
 }
 
 impl Draft {
@@ -368,6 +398,32 @@ mod tests {
         );
         assert!(credentials.forget("mac").unwrap() && !credentials.forget("mac").unwrap());
         assert_eq!(credentials.stamp().unwrap(), before);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_of_a_credential_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let credentials = credentials(dir.path());
+        let path = credentials.prepare("mac").unwrap().keep(&kept()).unwrap();
+        let left = |machine: &str, hours: u64| {
+            let draft = path.with_file_name(format!(".{machine}.{}", uuid::Uuid::new_v4().simple()));
+            std::fs::write(&draft, "sesame").unwrap();
+            let written = std::time::SystemTime::now() - Duration::from_hours(hours);
+            File::options()
+                .write(true)
+                .open(&draft)
+                .unwrap()
+                .set_modified(written)
+                .unwrap();
+            draft
+        };
+        let (old, young, other) = (left("box", 2), left("mac", 0), left("box.two", 0));
+        let foreign = path.with_file_name(".mac.notes");
+        std::fs::write(&foreign, "").unwrap();
+        drop(credentials.prepare("mac").unwrap());
+        assert!(!old.exists() && young.exists() && other.exists());
+        assert!(credentials.forget("mac").unwrap());
+        assert!(!young.exists() && other.exists() && foreign.exists());
     }
 
     #[test]

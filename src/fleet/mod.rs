@@ -232,14 +232,15 @@ impl Member {
 
 /// How the config, or what pairing left, says that a machine is reached.
 pub fn access(machine: &MachineConfig) -> Access {
-    let (source, environment) = match &machine.token {
+    let (source, kept) = match &machine.token {
         TokenSource::Variable { .. } => (TokenFrom::Variable, None),
-        TokenSource::Pairing(kept) => (TokenFrom::Pairing, kept.as_ref().map(|kept| kept.environment.clone())),
+        TokenSource::Pairing(kept) => (TokenFrom::Pairing, kept.as_ref()),
     };
     Access {
         url: machine.url.clone(),
         token: machine.token.token().cloned(),
-        environment,
+        environment: kept.map(|kept| kept.environment.clone()),
+        expires_at: kept.and_then(|kept| kept.expires_at),
         source,
     }
 }

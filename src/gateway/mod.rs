@@ -177,6 +177,15 @@ impl Gateway {
         self.stop.cancelled().await;
     }
 
+    /// Waits until what the machines showed until now is in the ledger, at most `within`: the answer of a call may come before its event.
+    pub async fn caught_up(&self, within: Duration) {
+        if let Some(ledger) = &self.ledger
+            && tokio::time::timeout(within, ledger.tracking.rest()).await.is_err()
+        {
+            tracing::info!("what the machines showed last is not yet in the ledger: the next owner tells it");
+        }
+    }
+
     /// Waits until the mutations that run have ended; call it after `stop` was cancelled and no call comes in any more.
     pub async fn settled(&self) {
         self.tasks.close();

@@ -275,6 +275,7 @@ impl Gateway {
             url: kept.url.clone(),
             token: Some(kept.token.clone()),
             environment: Some(kept.environment.clone()),
+            expires_at: kept.expires_at,
             source: TokenFrom::Pairing,
         });
         tracing::info!(machine = %name, client = %caller.client, "paired by an agent");

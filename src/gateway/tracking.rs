@@ -51,6 +51,11 @@ pub enum Wish {
         /// The machine.
         machine: String,
     },
+    /// Is everything told that was seen until now?
+    Rest {
+        /// Dropped by each machine's where that is so.
+        done: mpsc::Sender<()>,
+    },
     /// What is watched?
     List {
         /// Where the answer goes.
@@ -104,5 +109,13 @@ impl Tracking {
         if self.0.send(wish).await.is_err() {
             tracing::debug!("nobody takes wishes any more");
         }
+    }
+
+    /// Waits until what the machines showed until now is in the ledger.
+    pub async fn rest(&self) {
+        let (done, mut at_rest) = mpsc::channel(1);
+        self.wish(Wish::Rest { done }).await;
+        // Nothing is sent: it ends when the last has dropped its own.
+        let _ = at_rest.recv().await;
     }
 }

@@ -1,9 +1,12 @@
 //! How a machine is reached and by which token. It may change while the machine runs; the connection then moves over.
 
+use jiff::Timestamp;
 use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use super::MachineSettings;
+use super::expiry::Mark;
 use crate::protocol::EnvironmentId;
 
 /// Where a machine is and what the gateway shows it.
@@ -15,6 +18,8 @@ pub struct Access {
     pub token: Option<SecretString>,
     /// The database that the token is of, where that is known: no other is shown it.
     pub environment: Option<EnvironmentId>,
+    /// When the token ends, where that was said when it was got.
+    pub expires_at: Option<Timestamp>,
     /// Where the token came from, and so who can mend it.
     pub source: TokenFrom,
 }
@@ -35,11 +40,23 @@ impl Access {
             url: settings.url.clone(),
             token: settings.token.clone(),
             environment: None,
+            expires_at: None,
             source: TokenFrom::Variable,
         }
     }
 
-    /// Nothing is different.
+    /// By what its token is told from another one; the token cannot be found from it.
+    pub(super) fn mark(&self) -> Mark {
+        let token = self.token.as_ref().map_or("", |token| token.expose_secret());
+        let digest = Sha256::new_with_prefix(b"t3code-mcp credential\0")
+            .chain_update(token)
+            .finalize();
+        let mut mark = [0; 16];
+        mark.iter_mut().zip(digest).for_each(|(to, byte)| *to = byte);
+        Mark(mark)
+    }
+
+    /// Nothing is different. When the token ends belongs to the token.
     pub(super) fn is(&self, other: &Self) -> bool {
         let exposed = |access: &Self| access.token.as_ref().map(|token| token.expose_secret().to_owned());
         self.url == other.url

@@ -98,8 +98,8 @@ impl Way {
         }
         Self {
             http: HttpClient::by(&core.settings, &access),
+            expiry: Expiry::new(access.mark(), access.expires_at),
             access,
-            expiry: Expiry::new(),
         }
     }
 }

@@ -21,7 +21,13 @@ pub struct Notice {
     pub what: Said,
     /// When it ends, or ended.
     pub expires_at: Option<Timestamp>,
+    /// Of which.
+    pub of: Mark,
 }
+
+/// Tells one credential from another, and nothing else of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Mark(pub [u8; 16]);
 
 /// What is said.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,8 +44,9 @@ pub enum Said {
 }
 
 /// One credential, as the sessions that it opens show it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Expiry {
+    of: Mark,
     expires_at: Option<Timestamp>,
     check_at: Option<Timestamp>,
     /// The last mark that was told, for this end.
@@ -48,9 +55,15 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// Of a credential that nobody has looked at.
-    pub fn new() -> Self {
-        Self::default()
+    /// Of a credential that nobody has looked at; of some it was said when they end.
+    pub fn new(of: Mark, expires_at: Option<Timestamp>) -> Self {
+        Self {
+            of,
+            expires_at,
+            check_at: None,
+            told: None,
+            over: false,
+        }
     }
 
     /// T3 took it, and says when it ends.
@@ -69,6 +82,7 @@ impl Expiry {
         Some(Notice {
             what: Said::Ends { days },
             expires_at,
+            of: self.of,
         })
     }
 
@@ -82,6 +96,7 @@ impl Expiry {
         Some(Notice {
             what: if expired { Said::Expired } else { Said::Refused },
             expires_at: self.expires_at,
+            of: self.of,
         })
     }
 
@@ -128,9 +143,13 @@ mod tests {
         begin + SignedDuration::from_hours(24 * days) + SignedDuration::from_mins(minutes)
     }
 
+    fn expiry() -> Expiry {
+        Expiry::new(Mark::default(), None)
+    }
+
     #[test]
     fn each_mark_is_told_once_and_the_end_is_not_missed() {
-        let mut expiry = Expiry::new();
+        let mut expiry = expiry();
         let end = Some(at(30, 0));
         let mut now = at(0, 0);
         let mut told = Vec::new();
@@ -164,7 +183,7 @@ mod tests {
 
     #[test]
     fn who_starts_late_is_told_the_nearest_mark_alone() {
-        let mut expiry = Expiry::new();
+        let mut expiry = expiry();
         let told = expiry.handle_good(Some(at(2, 0)), at(0, 0));
         assert_eq!(told.map(|told| told.what), Some(Said::Ends { days: 3 }));
         assert_eq!(expiry.handle_good(Some(at(2, 0)), at(0, 10)), None);
@@ -172,7 +191,7 @@ mod tests {
 
     #[test]
     fn another_end_begins_anew_and_no_end_is_looked_at_all_the_same() {
-        let mut expiry = Expiry::new();
+        let mut expiry = expiry();
         assert!(expiry.handle_good(Some(at(5, 0)), at(0, 0)).is_some());
         assert_eq!(expiry.handle_good(Some(at(60, 0)), at(0, 10)), None);
         assert!(expiry.handle_good(Some(at(60, 0)), at(50, 0)).is_some());
@@ -182,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_credential_that_was_revoked_is_told_as_such_and_a_good_one_makes_it_whole() {
-        let mut expiry = Expiry::new();
+        let mut expiry = expiry();
         expiry.handle_good(Some(at(20, 0)), at(0, 0));
         let told = expiry.handle_refused(at(0, 10)).map(|told| told.what);
         assert_eq!(told, Some(Said::Refused));
@@ -192,8 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_was_known_before_the_first_look_has_come() {
+        let first = |ends, now| {
+            Expiry::new(Mark::default(), ends)
+                .handle_refused(now)
+                .map(|told| told.what)
+        };
+        assert_eq!(first(Some(at(5, 0)), at(6, 0)), Some(Said::Expired));
+        assert_eq!(first(Some(at(5, 0)), at(4, 0)), Some(Said::Refused));
+        assert_eq!(first(None, at(4, 0)), Some(Said::Refused));
+    }
+
+    #[test]
     fn a_look_that_came_to_nothing_is_repeated_sooner_and_a_clock_that_is_ahead_is_no_end() {
-        let mut expiry = Expiry::new();
+        let mut expiry = expiry();
         expiry.handle_good(Some(at(20, 0)), at(0, 0));
         expiry.handle_unknown(at(0, 10));
         assert_eq!(expiry.poll_timeout(), Some(at(0, 11)));

@@ -28,12 +28,20 @@ pub(super) struct State {
     mirror: RwLock<Mirror>,
     status: RwLock<MachineStatus>,
     /// The highest sequence that we wrote to a thread, until the mirror shows it.
-    written: Mutex<HashMap<ThreadId, u64>>,
+    written: Mutex<HashMap<ThreadId, Written>>,
     /// The threads that we launched, until the mirror shows them: a launch has no sequence.
     launched: Mutex<HashSet<ThreadId>>,
     /// The project for what belongs to none, once the server named it.
     scratch: Mutex<Option<ProjectId>>,
     watchers: Arc<Watchers>,
+}
+
+/// A write of ours that the mirror does not show yet.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Written {
+    sequence: u64,
+    /// Who lists waits for it no more; a read of the thread still has to show it.
+    given_up: bool,
 }
 
 /// What came over the streams.
@@ -97,7 +105,7 @@ impl State {
         self.watchers.reached(written, within, shown).await;
         // Shown or given up: later reads need not wait for it again.
         let mut writes = self.writes();
-        if writes.get(thread) == Some(&written) {
+        if writes.get(thread).is_some_and(|write| write.sequence == written) {
             writes.remove(thread);
         }
     }
@@ -107,6 +115,7 @@ impl State {
         if self.is_caught_up() {
             return;
         }
+        let awaited = (self.writes().clone(), self.launched().clone());
         let mut shell = self.watchers.shell();
         let shown = async {
             loop {
@@ -117,9 +126,12 @@ impl State {
             }
         };
         if tokio::time::timeout(within, shown).await.is_err() {
-            // Given up: who lists next need not wait for it again.
-            self.launched().clear();
-            self.writes().clear();
+            // Given up: who lists next need not wait for it again. What was written meanwhile is no part of it.
+            self.launched().retain(|thread| !awaited.1.contains(thread));
+            for (thread, write) in &mut *self.writes() {
+                let is_same = |awaited: &Written| awaited.sequence == write.sequence;
+                write.given_up |= awaited.0.get(thread).is_some_and(is_same);
+            }
         }
     }
 
@@ -129,8 +141,9 @@ impl State {
         self.launched().retain(|thread| mirror.thread(thread).is_none());
         let is_shown =
             |thread: &ThreadId, written: u64| mirror.thread(thread).is_some_and(|row| row.sequence >= written);
-        self.writes().retain(|thread, written| !is_shown(thread, *written));
-        self.launched().is_empty() && self.writes().is_empty()
+        let mut writes = self.writes();
+        writes.retain(|thread, write| !is_shown(thread, write.sequence));
+        self.launched().is_empty() && writes.values().all(|write| write.given_up)
     }
 
     fn row_sequence(&self, thread: &ThreadId) -> Option<u64> {
@@ -138,10 +151,10 @@ impl State {
     }
 
     fn written_sequence(&self, thread: &ThreadId) -> Option<u64> {
-        self.writes().get(thread).copied()
+        self.writes().get(thread).map(|write| write.sequence)
     }
 
-    fn writes(&self) -> MutexGuard<'_, HashMap<ThreadId, u64>> {
+    fn writes(&self) -> MutexGuard<'_, HashMap<ThreadId, Written>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -244,7 +257,12 @@ impl State {
         }
         let mut writes = self.writes();
         let known = writes.entry(thread.clone()).or_default();
-        *known = sequence.max(*known);
+        if sequence > known.sequence {
+            *known = Written {
+                sequence,
+                given_up: false,
+            };
+        }
     }
 
     /// T3 has launched a thread of ours.
@@ -266,7 +284,7 @@ impl State {
             self.writes().clear();
             self.launched().clear();
         } else {
-            self.writes().retain(|_, written| *written > applied);
+            self.writes().retain(|_, write| write.sequence > applied);
             let mut launched = self.launched();
             for id in &threads {
                 launched.remove(*id);
@@ -286,4 +304,36 @@ impl State {
 
 fn drain(mirror: &mut Mirror) -> Vec<Effect> {
     std::iter::from_fn(|| mirror.poll_effect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_lists_gives_up_what_it_waited_for_and_reads_still_have_to_show_it() {
+        let state = State::new(Handle::current());
+        let [early, late, launched] = ["early", "late", "launched"].map(|name| ThreadId(name.to_owned()));
+        state.handle_written(&early, 5);
+        state.handle_launched(&launched);
+        let within = Duration::from_secs(2);
+        let meanwhile = async {
+            tokio::time::sleep(within / 2).await;
+            state.handle_written(&late, 7);
+        };
+        tokio::join!(state.caught_up_with_all(within), meanwhile);
+        assert!(
+            !state.is_caught_up(),
+            "nobody has waited for what was written meanwhile"
+        );
+        assert_eq!(
+            (state.written_sequence(&early), state.written_sequence(&late)),
+            (Some(5), Some(7))
+        );
+        state.caught_up_with_all(within).await;
+        assert!(state.is_caught_up());
+        assert!(matches!(state.seen(&late), Seen::Nothing(7)));
+        state.handle_written(&early, 9);
+        assert!(!state.is_caught_up(), "another write is waited for again");
+    }
 }

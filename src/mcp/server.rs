@@ -102,6 +102,13 @@ impl Server {
         self.inner.started
     }
 
+    /// Waits until what the machines showed until now is in the ledger, at most `within`. Where another process has it, that is its care.
+    pub async fn caught_up(&self, within: Duration) {
+        if let Place::Here(gateway) = self.place() {
+            gateway.caught_up(within).await;
+        }
+    }
+
     /// Waits until what goes on behind the answered calls has ended; call it when no call comes in any more.
     pub async fn settled(&self) {
         match self.place() {

@@ -45,12 +45,18 @@ pub(super) fn resolve<'s>(defs: &'s Defs, schema: &'s Value) -> &'s Value {
 /// The arms of a choice with references and the choices behind them opened: schema, and its name if it has one.
 pub(super) fn opened<'s>(defs: &'s Defs, schema: &'s Value) -> Vec<(Option<&'s str>, &'s Value)> {
     let mut found = Vec::new();
-    for arm in arms(schema).0 {
-        let target = resolve(defs, arm);
-        if target.get("anyOf").is_some() && !std::ptr::eq(target, schema) {
-            found.extend(opened(defs, target));
-        } else {
-            found.push((reference(arm), target));
+    let mut choices = vec![schema];
+    let mut next = 0;
+    while let Some(choice) = choices.get(next).copied() {
+        next += 1;
+        for arm in arms(choice).0 {
+            let target = resolve(defs, arm);
+            if target.get("anyOf").is_none() {
+                found.push((reference(arm), target));
+            } else if !choices.iter().any(|known| std::ptr::eq(*known, target)) {
+                // Each once: choices may hold each other.
+                choices.push(target);
+            }
         }
     }
     found
@@ -119,4 +125,29 @@ pub(super) fn fields(schema: &Value) -> BTreeMap<&str, (&Value, bool)> {
     fields
         .map(|(name, field)| (name.as_str(), (field, required.contains(&name.as_str()))))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn choices_that_hold_each_other_come_to_an_end() {
+        let defs: Defs = serde_json::from_value(json!({
+            "A": {"anyOf": [{"$ref": "#/$defs/B"}, {"enum": ["a"]}]},
+            "B": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}, {"$ref": "#/$defs/C"}]},
+            "C": {"enum": ["c"]},
+            "D": {"$ref": "#/$defs/D"},
+        }))
+        .unwrap();
+        let schema = json!({"anyOf": [{"$ref": "#/$defs/A"}, {"type": "null"}]});
+        let names: Vec<_> = opened(&defs, &schema).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [None, Some("C")]);
+        assert_eq!(enumeration(&defs, &defs["B"]), Some(vec!["c", "a"]));
+        assert_eq!(opened(&defs, &defs["D"]).len(), 1);
+    }
 }

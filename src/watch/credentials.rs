@@ -63,15 +63,17 @@ async fn keep(store: &Store, event: NewEvent) -> Result<(), StoreError> {
 fn event(member: &Member, notice: Notice, now: Timestamp) -> NewEvent {
     let machine = member.name();
     let status = member.machine.status();
-    let (state, about) = match notice.what {
-        Said::Ends { days } => ("expiring_soon", days.to_string()),
-        Said::Expired => ("expired", "expired".to_owned()),
-        Said::Refused => ("needs_pairing", "refused".to_owned()),
-    };
     let ends = notice.expires_at.map(|ends| ends.to_string());
-    // Without an end there is nothing by which one refusal is another than the one before.
-    let of = ends.clone().unwrap_or_else(|| now.to_string());
-    let id = ids::credential_id(status.environment.as_ref(), machine, &of, &about);
+    // The end of one token is one event, whatever is known of it: who starts after the end cannot tell an expired one from a refused one.
+    let (state, about) = match notice.what {
+        Said::Ends { days } => (
+            "expiring_soon",
+            format!("{days} {}", ends.as_deref().unwrap_or_default()),
+        ),
+        Said::Expired => ("expired", "over".to_owned()),
+        Said::Refused => ("needs_pairing", "over".to_owned()),
+    };
+    let id = ids::credential_id(status.environment.as_ref(), machine, notice.of, &about);
     let body = json!({
         "id": id,
         "event": KIND,

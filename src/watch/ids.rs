@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::lifecycle::Told;
+use crate::machine::expiry::Mark;
 use crate::protocol::{EnvironmentId, ThreadId};
 
 /// The namespace of all event ids. Never change it: receivers know events by their ids.
@@ -15,10 +16,11 @@ pub(super) fn event_id(environment: Option<&EnvironmentId>, thread: &ThreadId, t
     id(&[environment, &thread.0, &run, &requested_at, &kind, &about])
 }
 
-/// The id of an event of a credential: whose, which end, and what is said of it.
-pub(super) fn credential_id(environment: Option<&EnvironmentId>, machine: &str, ends: &str, about: &str) -> String {
+/// The id of an event of a credential: whose, which one, and what is said of it.
+pub(super) fn credential_id(environment: Option<&EnvironmentId>, machine: &str, of: Mark, about: &str) -> String {
     let environment = environment.map_or("", |environment| environment.0.as_str());
-    id(&["credential", environment, machine, ends, about])
+    let of = Uuid::from_bytes(of.0).simple().to_string();
+    id(&["credential", environment, machine, &of, about])
 }
 
 fn id(parts: &[&str]) -> String {

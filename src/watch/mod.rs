@@ -1,8 +1,9 @@
 //! Carries what happens on the machines through the trackers into the ledger: state, events and deliveries in one transaction.
 //!
-//! One `keeper` a machine does the I/O; its `roster` decides (no I/O, no clock), thread by thread with the lifecycle's trackers. It reads
-//! what was missed after a gap, and is the only one that writes tracked threads and events. It talks to no receiver: `delivery` does. The roster can also be driven by who brings machine
-//! and clock himself: so a test goes through days in no time.
+//! One `keeper` a machine does the I/O (`keepers` starts them and hands out wishes); its `roster` decides (no I/O, no clock), thread by
+//! thread with the lifecycle's trackers. It reads what was missed after a gap, and is the only one that writes tracked threads and events. It
+//! talks to no receiver: `delivery` does. The roster can also be driven by who brings machine and clock himself: so a test goes through days
+//! in no time.
 
 mod beginning;
 mod connector_file;
@@ -12,6 +13,7 @@ mod facts;
 mod ids;
 mod import;
 mod keeper;
+mod keepers;
 mod place;
 mod roster;
 
@@ -55,5 +57,5 @@ pub async fn start(
     wishes: mpsc::Receiver<Wish>,
     stop: CancellationToken,
 ) -> Result<tokio::task::JoinHandle<()>, StoreError> {
-    keeper::start(fleet, store, settings, wishes, stop).await
+    keepers::start(fleet, store, settings, wishes, stop).await
 }

@@ -324,6 +324,11 @@ impl Roster {
         Some((id, need, self.era))
     }
 
+    /// Whether something is to be read now.
+    pub fn has_reads(&self) -> bool {
+        self.online_since.is_some() && !self.reads.is_empty()
+    }
+
     /// What is to be kept, all at once.
     pub fn poll_batch(&mut self, now: Timestamp) -> Option<Batch> {
         let mut batch = std::mem::take(&mut self.batch);

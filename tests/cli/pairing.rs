@@ -641,12 +641,13 @@ fn what_is_said_of_a_credential_is_said_once_whatever_its_machines_rules_become(
             machine(address)["projects"] == json!([patterns])
         });
     }
-    // Credentials that T3 never took: there is no end by which two words of one refusal could be told to be the same.
+    // Credentials that T3 never took: no end is known of them, and each of them is refused once.
     let path = file(&place, "box");
     for round in 1..=2 {
         let good = std::fs::read_to_string(&path).unwrap();
         let draft = path.with_extension("draft");
-        std::fs::write(&draft, good.replace(&token(&place, "box"), "never.taken")).unwrap();
+        let never_taken = format!("never.taken.{round}");
+        std::fs::write(&draft, good.replace(&token(&place, "box"), &never_taken)).unwrap();
         std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::rename(&draft, &path).unwrap();
         until(PATIENCE, "it is told", || hook.received().len() >= round);

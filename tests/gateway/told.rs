@@ -434,6 +434,65 @@ async fn without_a_ledger_nothing_is_promised() {
 }
 
 #[tokio::test]
+async fn a_token_that_is_refused_is_told_once_however_often_the_gateway_starts() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    for token in ["lost", "other"] {
+        simulator.faults().revoke_token(token);
+    }
+    for (token, wanted) in [("lost", 1), ("lost", 1), ("other", 2)] {
+        let mut machine = settings("mac", &simulator.url());
+        machine.token = Some(token.to_owned().into());
+        let house = KeptHouse::start(folder.path(), vec![(machine, rules(&["*"]))]).await;
+        let before = house.store.counts().commits;
+        let member = house.gateway.fleet().members()[0].clone();
+        let telling = tokio::spawn(watch::tell_credential(member, house.store.clone(), house.stop.clone()));
+        let tried = async {
+            while house.store.counts().commits == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, tried)
+            .await
+            .expect("it is kept, or known");
+        let events = house.events().await;
+        assert_eq!(events.len(), wanted, "{token}");
+        assert!(
+            events
+                .iter()
+                .all(|event| event.kind == "credential" && event.body.contains("needs_pairing"))
+        );
+        house.end().await;
+        telling.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_goes_right_after_an_end_was_shown_leaves_its_event_behind() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let member = house.gateway.fleet().members()[0].clone();
+    for told in 1..=5 {
+        let started = house.start("say one").await;
+        let thread = started.thread_id.into();
+        let mut shell = member.machine.watch_shell();
+        let ended = async {
+            loop {
+                shell.mark_unchanged();
+                let row = member.machine.thread(&thread);
+                if row.is_some_and(|row| row.latest_run_completed_at.is_some()) {
+                    return;
+                }
+                shell.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
+        house.gateway.caught_up(PATIENCE).await;
+        assert_eq!(house.events().await.len(), told);
+    }
+    house.end().await;
+}
+
+#[tokio::test]
 async fn nobody_tells_of_the_credential_of_a_machine_that_is_gone() {
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;

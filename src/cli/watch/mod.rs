@@ -150,6 +150,7 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
     let mut table = Table::default();
     let mut open: FuturesUnordered<BoxFuture<'_, Came>> = FuturesUnordered::new();
     open.push(next_event(asking, None).boxed());
+    let mut reads = 0_usize;
     // Away while it lists.
     let mut lister = Some(Lister::default());
     let mut again = tokio::time::interval(LIST_EVERY);
@@ -171,7 +172,10 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
                     Todo::Nothing => {}
                     Todo::Quit => return Ok(()),
                     Todo::List => wants_list = true,
-                    Todo::Read(thread) => open.push(read(asking, thread).boxed()),
+                    Todo::Read(thread) => {
+                        reads += 1;
+                        open.push(read(asking, thread).boxed());
+                    }
                     Todo::Answer(answer) => open.push(answered(asking, answer).boxed()),
                     Todo::Interrupt(thread) => open.push(interrupted(asking, thread).boxed()),
                 }
@@ -184,10 +188,13 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
                         Err(failure) => table.tell(failure.to_string()),
                     }
                 }
-                Came::Read(read) => match *read {
-                    Ok(view) => table.read(&view),
-                    Err(failure) => table.tell(failure.to_string()),
-                },
+                Came::Read(read) => {
+                    reads -= 1;
+                    match *read {
+                        Ok(view) => table.read(&view),
+                        Err(failure) => table.tell(failure.to_string()),
+                    }
+                }
                 Came::Answered(Ok(answer)) => {
                     table.tell(format!("answered; the thread is {}", answer.state));
                     wants_list = true;
@@ -206,7 +213,11 @@ async fn live(asking: &Asking) -> Result<(), Failure> {
             },
             _ = again.tick() => {
                 wants_list = true;
-                if let Some(thread) = table.open_thread() {
+                // One that hangs is not joined by another every few seconds.
+                if reads == 0
+                    && let Some(thread) = table.open_thread()
+                {
+                    reads += 1;
                     open.push(read(asking, thread.to_owned()).boxed());
                 }
             }
