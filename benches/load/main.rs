@@ -85,8 +85,10 @@ async fn many_threads() -> anyhow::Result<()> {
     simulator.seed_threads(MANY_THREADS);
     let gateway = start(&simulator.url()).await?;
     measure::mirrored(gateway.address, MANY_THREADS).await?;
+    let at_once = gateway.resident_mib()?;
+    tokio::time::sleep(IDLE).await;
     println!(
-        "| memory with {MANY_THREADS} threads in the mirror | {:.1} MiB |",
+        "| memory with {MANY_THREADS} threads in the mirror, at once / idle | {at_once:.1} / {:.1} MiB |",
         gateway.resident_mib()?
     );
     let mut client = Client::connect(gateway.address, TOKEN).await?;

@@ -92,13 +92,8 @@ fn simulated(place: &Place) -> (Running, String) {
     (serving, said["url"].as_str().unwrap().to_owned())
 }
 
-#[test]
-fn every_tool_works_on_it_or_says_which_t3_can() {
-    let home = Place::new();
-    let (_serving, url) = simulated(&home);
-    let place = Place::with_machine(&url);
-    let mut caller = Caller::start(&place);
-
+/// What there is before anything was done.
+fn look_around(caller: &mut Caller) {
     let projects = caller.done("t3_projects", &json!({}));
     assert_eq!(projects["projects"][0]["title"], "t3-smoke", "{projects}");
     let machines = caller.done("t3_machines", &json!({}));
@@ -111,6 +106,16 @@ fn every_tool_works_on_it_or_says_which_t3_can() {
     let models = caller.done("t3_models", &json!({"machine": "sim"}));
     assert!(!models["models"].as_array().unwrap().is_empty());
     caller.done("t3_status", &json!({}));
+}
+
+#[test]
+fn every_tool_works_on_it_or_says_which_t3_can() {
+    let home = Place::new();
+    let (_serving, url) = simulated(&home);
+    let place = Place::with_machine(&url);
+    let mut caller = Caller::start(&place);
+
+    look_around(&mut caller);
 
     // A thread, and what it asks.
     let asking = caller.dispatch("say hello");
