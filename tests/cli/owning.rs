@@ -234,9 +234,10 @@ fn who_takes_over_with_less_than_the_operator_set_ends_nothing_and_leaves_the_ev
     let hook = Receiver::start();
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
-    let thread =
-        owner.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "sleep 3"}))["thread_id"].clone();
     let mut heir = Client::start_as(&place, &narrow(&place, &machine.simulator.url()), &[], &[]);
+    // Long enough that its end comes after the owner's.
+    let thread =
+        owner.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "sleep 8"}))["thread_id"].clone();
     owner.serve.signal(Signal::KILL);
     owner.serve.end();
     heir.serve.until("this process keeps the ledger now");
@@ -275,10 +276,11 @@ fn an_owner_that_ends_in_order_cuts_no_wait_of_others() {
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
     let (serving, address) = follower_serve(&place, &mut owner);
-    let work = json!({"project": "t3-smoke", "prompt": "sleep 4"});
+    let mut other = Client::start(&place);
+    // Long enough that its end comes after the owner's.
+    let work = json!({"project": "t3-smoke", "prompt": "sleep 8"});
     let (_, thread) = call(address, BEARER, "t3_dispatch", &work);
     let thread = thread["structuredContent"]["thread_id"].clone();
-    let mut other = Client::start(&place);
     other.call(1, "t3_wait", &json!({"thread_id": thread, "timeout": 60}));
     other.progress();
     let first = other.ticks();
