@@ -1,11 +1,10 @@
 //! The commands that ask: against a simulated T3, each a process of its own.
 
 use std::io::{BufRead as _, BufReader};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Machine, Place, Running};
+use crate::support::{Machine, Place, Running, until};
 
 /// A simulated T3 and a place that is configured for it.
 fn simulated(token: &str) -> (Running, Place) {
@@ -231,23 +230,17 @@ fn doctor_names_the_words_that_the_process_which_serves_has_met() {
     serve.until("listens on http://");
     let machines =
         || serde_json::from_str::<Value>(&run(&place, &["machines", "--json"]).out).unwrap()["machines"][0].clone();
-    let until = |what: &str, so: &dyn Fn(&Value) -> bool| {
-        let end = Instant::now() + Duration::from_secs(30);
-        while !so(&machines()) {
-            assert!(Instant::now() < end, "it did not come true: {what}");
-        }
-    };
     // Met by who is connected when it comes, and shown to nobody later.
     let dreamt = json!({"kind": "thread.dreamt", "sequence": 1_000_000});
-    until("the word is met", &|seen| {
+    until("the word is met", || {
         machine.faults.push_shell_item(dreamt.clone());
-        seen["unknown_words"]["stream item `thread.dreamt`"].is_u64()
+        machines()["unknown_words"]["stream item `thread.dreamt`"].is_u64()
     });
     machine.faults.rename_status("running", "pondering");
     let work = ["dispatch", "sleep 60", "--project", "t3-smoke"];
     assert_eq!(run(&place, &work).code, Some(0));
-    until("the status is met", &|machine| {
-        machine["unknown_words"]["run status `pondering`"].is_u64()
+    until("the status is met", || {
+        machines()["unknown_words"]["run status `pondering`"].is_u64()
     });
     let doctor = run(&place, &["doctor"]);
     assert_eq!(doctor.code, Some(0), "it is no fault of the machine: {}", doctor.out);

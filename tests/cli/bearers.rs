@@ -8,42 +8,15 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Machine, Place, Running, http};
+use crate::support::{Machine, Place, Running, call};
 
 const KEPT: &str = "home/.local/state/t3code-mcp/bearer";
 const GIVEN: &str = "given-token-0123456789";
-
-fn serve(place: &Place, variables: &[(&str, &str)], more: &[&str]) -> (Running, SocketAddr) {
-    let mut command = place.command(&["serve", "--port", "0"]);
-    command.args(more).envs(variables.iter().copied());
-    let mut running = Running::start(command);
-    let line = running.until("listens on http://");
-    let (_, address) = line.split_once("http://").unwrap();
-    let address = address.trim().trim_end_matches("/mcp").parse().unwrap();
-    (running, address)
-}
 
 fn end(mut running: Running) -> String {
     running.signal(Signal::TERM);
     assert_eq!(running.end(), Some(0), "{}", running.said);
     running.said.clone()
-}
-
-/// What a call with the token is answered: the status and the result.
-fn call(address: SocketAddr, token: &str, tool: &str, arguments: &Value) -> (u16, Value) {
-    let head = format!(
-        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {token}\nContent-Type: application/json\n\
-         Accept: application/json, text/event-stream\nMCP-Protocol-Version: 2026-07-28\nMcp-Method: tools/call\nMcp-Name: {tool}"
-    );
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments, "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let answer = http(address, &head, &body.to_string());
-    let status = answer[9..12].parse().unwrap();
-    let lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-    let message = lines
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .next_back();
-    (status, message.map_or(Value::Null, |message| message["result"].clone()))
 }
 
 fn status(address: SocketAddr, token: &str) -> u16 {
@@ -62,18 +35,18 @@ fn code((status, result): (u16, Value)) -> String {
 fn a_generated_bearer_is_kept_and_without_its_file_the_next_start_makes_another() {
     let place = Place::new();
     let token = || place.run(&["token"]).out.trim().to_owned();
-    let (running, address) = serve(&place, &[], &[]);
+    let (running, address) = place.serve(&[], &[]);
     let first = token();
     assert_eq!(status(address, &first), 200);
     let said = end(running);
     assert!(!said.contains(&first), "{said}");
 
-    let (running, address) = serve(&place, &[], &[]);
+    let (running, address) = place.serve(&[], &[]);
     assert_eq!(status(address, &first), 200);
     end(running);
 
     std::fs::remove_file(place.path(KEPT)).unwrap();
-    let (running, address) = serve(&place, &[], &[]);
+    let (running, address) = place.serve(&[], &[]);
     let second = token();
     assert_ne!(first, second);
     assert_eq!((status(address, &first), status(address, &second)), (401, 200));
@@ -86,7 +59,7 @@ fn a_generated_bearer_is_kept_and_without_its_file_the_next_start_makes_another(
 fn a_bearer_of_the_environment_takes_the_place_of_the_kept_one() {
     let place = Place::new();
     let kept = place.run(&["token"]).out.trim().to_owned();
-    let (running, address) = serve(&place, &[("T3CODE_MCP_TOKEN", GIVEN)], &[]);
+    let (running, address) = place.serve(&[], &[("T3CODE_MCP_TOKEN", GIVEN)]);
     assert_eq!((status(address, GIVEN), status(address, &kept)), (200, 401));
     let mut printed = place.command(&["token", "--json"]);
     let printed = printed.env("T3CODE_MCP_TOKEN", GIVEN).output().unwrap().stdout;
@@ -110,8 +83,8 @@ fn named_clients_get_in_with_their_limits_and_are_named_in_the_log() {
          [[server.client]]\nname = \"neighbour\"\ntoken_env = \"NEIGHBOUR\"\nprojects = [\"web-*\"]\n"
     ));
     let [dispatcher, onlooker, stranger, neighbour] = ["d", "o", "s", "n"].map(|name| name.repeat(24));
-    let (running, address) = serve(
-        &place,
+    let (running, address) = place.serve(
+        &["--max-mode", "auto-accept-edits"],
         &[
             ("T3_TOKEN", "any"),
             ("T3CODE_MCP_TOKEN", GIVEN),
@@ -120,7 +93,6 @@ fn named_clients_get_in_with_their_limits_and_are_named_in_the_log() {
             ("STRANGER", &stranger),
             ("NEIGHBOUR", &neighbour),
         ],
-        &["--max-mode", "auto-accept-edits"],
     );
     assert_eq!(status(address, GIVEN), 401, "the default bearer is switched off");
     let dispatch =

@@ -10,30 +10,20 @@ use crate::pty::OnTerminal;
 use crate::stdio::Client;
 use crate::support::{Machine, Place, Ran, Running, assert_snapshot};
 
-fn command(place: &Place, arguments: &[&str]) -> std::process::Command {
-    let mut command = place.command(arguments);
-    command.env("T3_TOKEN", "any");
-    command
-}
-
-fn run(place: &Place, arguments: &[&str]) -> Ran {
-    Ran::from(command(place, arguments).output().unwrap(), place)
-}
-
 fn json(ran: &Ran) -> Value {
     serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
 /// Dispatches and gives the thread.
 fn dispatch(place: &Place, prompt: &str) -> String {
-    let ran = run(place, &["dispatch", "--json", prompt]);
+    let ran = place.run_with_token(&["dispatch", "--json", prompt]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
     json(&ran)["thread_id"].as_str().unwrap().to_owned()
 }
 
 /// The kinds of the events in the ledger, oldest first.
 fn events(place: &Place) -> Vec<String> {
-    let all = json(&run(place, &["events", "list", "--json"]));
+    let all = json(&place.run_with_token(&["events", "list", "--json"]));
     let events = all["events"].as_array().unwrap().iter().rev();
     events
         .map(|entry| entry["event"]["event"].as_str().unwrap().to_owned())
@@ -47,7 +37,7 @@ fn settled(place: &Place, thread: &str, count: usize) -> Vec<String> {
         if told.len() >= count {
             return told;
         }
-        run(place, &["wait", thread]);
+        place.run_with_token(&["wait", thread]);
     }
     events(place)
 }
@@ -66,18 +56,18 @@ fn steady(text: &str) -> String {
 fn without_an_owner_a_command_is_it_and_what_it_starts_is_written_down() {
     let machine = Machine::start();
     let place = machine.place();
-    let ran = run(&place, &["dispatch", "-p", "t3-smoke", "Say it.\nsay hello"]);
+    let ran = place.run_with_token(&["dispatch", "-p", "t3-smoke", "Say it.\nsay hello"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
     assert_snapshot!("dispatched", steady(&ran.out));
     let thread = dispatch(&place, "say again");
     // The wait keeps the ledger meanwhile, and makes the events of both.
-    let ran = run(&place, &["wait", &thread]);
+    let ran = place.run_with_token(&["wait", &thread]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_snapshot!("waited", steady(&ran.out));
-    let ran = run(&place, &["thread", &thread]);
+    let ran = place.run_with_token(&["thread", &thread]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     assert!(ran.out.contains("    | again"), "{}", ran.out);
-    let seen = json(&run(&place, &["thread", &thread, "--turns", "1", "--json"]));
+    let seen = json(&place.run_with_token(&["thread", &thread, "--turns", "1", "--json"]));
     assert_eq!(
         (&seen["state"], &seen["thread_id"]),
         (&json!("completed"), &json!(thread))
@@ -90,7 +80,7 @@ fn beside_an_owner_a_command_works_through_it() {
     let machine = Machine::start();
     let place = machine.place();
     let mut owner = Client::start(&place);
-    let ran = run(&place, &["dispatch", "--wait", "--json", "say through it"]);
+    let ran = place.run_with_token(&["dispatch", "--wait", "--json", "say through it"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let answer = json(&ran);
     assert_eq!(answer["wait"]["state"], "completed");
@@ -98,7 +88,7 @@ fn beside_an_owner_a_command_works_through_it() {
     let events = owner.done(1, "t3_events", &json!({"wait": 20}));
     assert_eq!(events["events"][0]["thread_id"], answer["dispatch"]["thread_id"]);
     assert_eq!(events["events"][0]["text"], "through it");
-    let listed = run(&place, &["machines"]);
+    let listed = place.run_with_token(&["machines"]);
     assert!(listed.out.contains("online"), "{listed:?}");
 }
 
@@ -114,10 +104,10 @@ fn a_request_id_starts_the_work_once_whoever_owns_the_state() {
         "--no-watch",
         "say once",
     ];
-    let first = json(&run(&place, &task));
+    let first = json(&place.run_with_token(&task));
     assert_eq!(first["watch"], false);
     let _owner = Client::start(&place);
-    let again = json(&run(&place, &task));
+    let again = json(&place.run_with_token(&task));
     assert_eq!(
         (&again["thread_id"], &again["existing"]),
         (&first["thread_id"], &json!(true))
@@ -129,53 +119,44 @@ fn a_request_id_starts_the_work_once_whoever_owns_the_state() {
 fn every_argument_gets_there() {
     let machine = Machine::start();
     let place = machine.place();
-    let ran = run(
-        &place,
-        &[
-            "dispatch",
-            "-m",
-            "sim",
-            "-p",
-            "t3-smoke",
-            "--title",
-            "A title",
-            "--model",
-            "codex/gpt-5",
-            "--runtime-mode",
-            "approval-required",
-            "--interaction-mode",
-            "plan",
-            "--json",
-            "say hi",
-        ],
-    );
+    let ran = place.run_with_token(&[
+        "dispatch",
+        "-m",
+        "sim",
+        "-p",
+        "t3-smoke",
+        "--title",
+        "A title",
+        "--model",
+        "codex/gpt-5",
+        "--runtime-mode",
+        "approval-required",
+        "--interaction-mode",
+        "plan",
+        "--json",
+        "say hi",
+    ]);
     let answer = json(&ran);
     assert_eq!(
         (&answer["title"], &answer["model"], &answer["runtime_mode"]),
         (&json!("A title"), &json!("codex/gpt-5"), &json!("approval-required"))
     );
     let thread = answer["thread_id"].as_str().unwrap();
-    run(&place, &["wait", thread]);
-    let more = json(&run(
-        &place,
-        &[
-            "dispatch",
-            "--thread-id",
-            thread,
-            "--when-busy",
-            "queue",
-            "--json",
-            "say more",
-        ],
-    ));
+    place.run_with_token(&["wait", thread]);
+    let more = json(&place.run_with_token(&[
+        "dispatch",
+        "--thread-id",
+        thread,
+        "--when-busy",
+        "queue",
+        "--json",
+        "say more",
+    ]));
     assert_eq!(more["thread_id"], answer["thread_id"]);
-    let wrong = run(
-        &place,
-        &["dispatch", "--option", "nonsense=1", "--model", "codex/gpt-5", "say hi"],
-    );
+    let wrong = place.run_with_token(&["dispatch", "--option", "nonsense=1", "--model", "codex/gpt-5", "say hi"]);
     assert_eq!((wrong.code, wrong.out.as_str()), (Some(1), ""));
     assert!(wrong.err.starts_with("error: model_unavailable: "), "{}", wrong.err);
-    let wrong = run(&place, &["dispatch", "--when-busy", "never", "say hi"]);
+    let wrong = place.run_with_token(&["dispatch", "--when-busy", "never", "say hi"]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.err.contains("restart"), "{}", wrong.err);
 }
@@ -186,9 +167,10 @@ fn a_prompt_comes_from_a_file_or_from_stdin() {
     let place = machine
         .place()
         .file("cwd/task.md", "Do it.\nsay from the file\n", 0o600);
-    let ran = run(&place, &["dispatch", "--file", "task.md", "--wait"]);
+    let ran = place.run_with_token(&["dispatch", "--file", "task.md", "--wait"]);
     assert!(ran.out.contains("    | from the file"), "{ran:?}");
-    let mut child = command(&place, &["dispatch", "--wait"])
+    let mut child = place
+        .command_with_token(&["dispatch", "--wait"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -197,7 +179,7 @@ fn a_prompt_comes_from_a_file_or_from_stdin() {
     child.stdin.take().unwrap().write_all(b"say from stdin").unwrap();
     let ran = Ran::from(child.wait_with_output().unwrap(), &place);
     assert!(ran.out.contains("    | from stdin"), "{ran:?}");
-    let ran = run(&place, &["dispatch"]);
+    let ran = place.run_with_token(&["dispatch"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("the prompt is empty"), "{ran:?}");
 }
@@ -206,24 +188,21 @@ fn a_prompt_comes_from_a_file_or_from_stdin() {
 fn a_question_is_answered_by_flags_and_an_approval_decided() {
     let machine = Machine::start();
     let place = machine.place();
-    let ran = run(&place, &["dispatch", "--wait", "--json", "ask"]);
+    let ran = place.run_with_token(&["dispatch", "--wait", "--json", "ask"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let thread = json(&ran)["dispatch"]["thread_id"].as_str().unwrap().to_owned();
-    let ran = run(&place, &["answer", &thread]);
+    let ran = place.run_with_token(&["answer", &thread]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
     assert_snapshot!("nobody_to_ask", steady(&ran.err));
-    let ran = run(&place, &["answer", &thread, "-a", "color=Red"]);
+    let ran = place.run_with_token(&["answer", &thread, "-a", "color=Red"]);
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.err.contains("invalid_request") && ran.err.contains("extras"),
         "{ran:?}"
     );
-    let ran = run(
-        &place,
-        &["answer", &thread, "-a", "color=Red", "-a", "extras=A", "-a", "extras=B"],
-    );
+    let ran = place.run_with_token(&["answer", &thread, "-a", "color=Red", "-a", "extras=A", "-a", "extras=B"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
-    let ran = run(&place, &["wait", &thread]);
+    let ran = place.run_with_token(&["wait", &thread]);
     assert_eq!(ran.code, Some(0));
     assert!(
         ran.out.contains(r#""Which color?":["Red"],"Which extras?":["A","B"]"#),
@@ -231,24 +210,21 @@ fn a_question_is_answered_by_flags_and_an_approval_decided() {
         ran.out
     );
 
-    let ran = run(
-        &place,
-        &[
-            "dispatch",
-            "--wait",
-            "--json",
-            "--runtime-mode",
-            "approval-required",
-            "approve rm -rf x",
-        ],
-    );
+    let ran = place.run_with_token(&[
+        "dispatch",
+        "--wait",
+        "--json",
+        "--runtime-mode",
+        "approval-required",
+        "approve rm -rf x",
+    ]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     let thread = json(&ran)["wait"]["thread_id"].as_str().unwrap().to_owned();
-    let answered = json(&run(&place, &["answer", &thread, "--decision", "decline", "--json"]));
+    let answered = json(&place.run_with_token(&["answer", &thread, "--decision", "decline", "--json"]));
     assert_eq!(answered["thread_id"], json!(thread));
-    let ran = run(&place, &["answer", &thread]);
+    let ran = place.run_with_token(&["answer", &thread]);
     assert!(ran.err.contains("the thread asks nothing"), "{ran:?}");
-    let ran = run(&place, &["answer", &thread, "--decision", "accept", "--dismiss"]);
+    let ran = place.run_with_token(&["answer", &thread, "--decision", "accept", "--dismiss"]);
     assert_eq!(ran.code, Some(2), "one or the other");
 }
 
@@ -257,14 +233,14 @@ fn on_a_terminal_it_asks_what_the_thread_asks() {
     let machine = Machine::start();
     let place = machine.place();
     let thread = dispatch(&place, "ask");
-    let asked = run(&place, &["wait", &thread]);
+    let asked = place.run_with_token(&["wait", &thread]);
     assert_eq!(asked.code, Some(3));
     assert!(
         asked.out.ends_with(&format!("next: t3code-mcp answer {thread}\n")),
         "{}",
         asked.out
     );
-    let mut terminal = OnTerminal::start(command(&place, &["answer", &thread]));
+    let mut terminal = OnTerminal::start(place.command_with_token(&["answer", &thread]));
     terminal.until(|shown| shown.contains("Which color?") && shown.ends_with("> "));
     terminal.keys("\n");
     terminal.until(|shown| shown.contains("it must be answered") && shown.ends_with("> "));
@@ -276,7 +252,7 @@ fn on_a_terminal_it_asks_what_the_thread_asks() {
     terminal.until_shown("answered ");
     terminal.until_shown(&format!("next: t3code-mcp wait {thread}"));
     assert_eq!(terminal.end(), Some(0), "{}", terminal.shown());
-    let ran = run(&place, &["wait", &thread]);
+    let ran = place.run_with_token(&["wait", &thread]);
     assert!(
         ran.out.contains(r#""Which color?":["Blue"],"Which extras?":["A","B"]"#),
         "{}",
@@ -289,19 +265,22 @@ fn a_wait_runs_out_a_run_is_interrupted_and_the_exit_code_says_so() {
     let machine = Machine::start();
     let place = machine.place();
     let thread = dispatch(&place, "sleep 600");
-    let ran = run(&place, &["wait", &thread, "--timeout", "5"]);
+    let ran = place.run_with_token(&["wait", &thread, "--timeout", "5"]);
     assert_eq!(ran.code, Some(4), "{ran:?}");
     let plain = ["starting", "running", "waiting for the thread to show"];
     let first = ran.err.lines().next().unwrap_or_default();
     assert!(plain.contains(&first), "a change is a plain line: {}", ran.err);
     assert!(ran.err.contains("the work goes on"), "{}", ran.err);
-    let ran = run(&place, &["interrupt", &thread]);
-    assert_eq!(
-        (ran.code, ran.out.as_str(), ran.err.as_str()),
-        (Some(0), "the run on sim is interrupted\n", "")
-    );
-    assert_eq!(run(&place, &["wait", &thread, "--json"]).code, Some(1));
-    let ran = run(&place, &["interrupt", &thread]);
+    let ran = place.run_with_token(&["interrupt", &thread]);
+    // T3 may still work on it when the command has waited long enough.
+    let said = [
+        "the run on sim is interrupted\n",
+        "the run on sim is interrupting; T3 still works on it\n",
+    ];
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert!(said.contains(&ran.out.as_str()), "{}", ran.out);
+    assert_eq!(place.run_with_token(&["wait", &thread, "--json"]).code, Some(1));
+    let ran = place.run_with_token(&["interrupt", &thread]);
     assert!(ran.err.starts_with("error: thread_not_interruptible: "), "{ran:?}");
 }
 
@@ -310,7 +289,7 @@ fn a_queue_is_listed_and_changed() {
     let machine = Machine::newer();
     let place = machine.place();
     let thread = dispatch(&place, "sleep 600");
-    let refused = run(&place, &["dispatch", "--thread-id", &thread, "more"]);
+    let refused = place.run_with_token(&["dispatch", "--thread-id", &thread, "more"]);
     assert!(
         refused
             .err
@@ -319,39 +298,40 @@ fn a_queue_is_listed_and_changed() {
         refused.err
     );
     let behind = |prompt: &str| {
-        let ran = run(
-            &place,
-            &[
-                "dispatch",
-                "--thread-id",
-                &thread,
-                "--when-busy",
-                "queue",
-                "--json",
-                prompt,
-            ],
-        );
+        let ran = place.run_with_token(&[
+            "dispatch",
+            "--thread-id",
+            &thread,
+            "--when-busy",
+            "queue",
+            "--json",
+            prompt,
+        ]);
         json(&ran)["run_id"].as_str().unwrap().to_owned()
     };
     let (second, third) = (behind("say second"), behind("say third"));
-    let listed = json(&run(&place, &["queue", &thread, "--json"]));
+    let listed = json(&place.run_with_token(&["queue", &thread, "--json"]));
     assert_eq!(
         (&listed["queue"][0]["run_id"], &listed["queue"][1]["run_id"]),
         (&json!(second), &json!(third))
     );
-    let ran = run(&place, &["queue", &thread, "--cancel", &second]);
+    let ran = place.run_with_token(&["queue", &thread, "--cancel", &second]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{}", ran.out);
     assert!(
         ran.out.starts_with("cancelled\n") && ran.out.contains("say third"),
         "{}",
         ran.out
     );
-    run(&place, &["interrupt", &thread, "--queue", "hold"]);
-    assert_eq!(run(&place, &["wait", &thread]).code, Some(3), "its queue is held");
-    let ran = run(&place, &["queue", &thread, "--resume"]);
+    place.run_with_token(&["interrupt", &thread, "--queue", "hold"]);
+    assert_eq!(
+        place.run_with_token(&["wait", &thread]).code,
+        Some(3),
+        "its queue is held"
+    );
+    let ran = place.run_with_token(&["queue", &thread, "--resume"]);
     assert!(ran.out.starts_with("resumed\n"), "{ran:?}");
-    assert_eq!(run(&place, &["wait", &thread]).code, Some(0));
-    let ran = run(&place, &["queue", &thread, "--resume", "--cancel", &third]);
+    assert_eq!(place.run_with_token(&["wait", &thread]).code, Some(0));
+    let ran = place.run_with_token(&["queue", &thread, "--resume", "--cancel", &third]);
     assert_eq!(ran.code, Some(2), "one thing at a time");
 }
 
@@ -361,12 +341,9 @@ fn several_threads_are_waited_for_together() {
     let place = machine.place();
     let _owner = Client::start(&place);
     let (fast, slow) = (dispatch(&place, "say fast"), dispatch(&place, "sleep 600"));
-    let any = run(&place, &["wait", &fast, &slow, "--json"]);
+    let any = place.run_with_token(&["wait", &fast, &slow, "--json"]);
     assert_eq!((any.code, &json(&any)["done"]), (Some(0), &json!([fast])));
-    let all = run(
-        &place,
-        &["wait", &fast, &slow, "--until", "all", "--timeout", "5", "--json"],
-    );
+    let all = place.run_with_token(&["wait", &fast, &slow, "--until", "all", "--timeout", "5", "--json"]);
     assert_eq!((all.code, &json(&all)["still_running"]), (Some(4), &json!(true)));
 }
 
@@ -384,7 +361,7 @@ fn what_is_refused_is_told_in_the_same_words_with_an_owner_and_without() {
     let told = |place: &Place| {
         let mut all = String::new();
         for arguments in wrong {
-            let ran = run(place, arguments);
+            let ran = place.run_with_token(arguments);
             assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""), "{arguments:?}");
             all.push_str(&ran.err);
         }
@@ -402,13 +379,16 @@ fn ctrl_c_ends_the_wait_and_not_the_work() {
     let place = machine.place();
     let thread = dispatch(&place, "sleep 600");
     for signal in [Signal::INT, Signal::TERM] {
-        let mut waiting = Running::start(command(&place, &["wait", &thread]));
+        let mut waiting = Running::start(place.command_with_token(&["wait", &thread]));
         waiting.until("ing");
         waiting.signal(signal);
         assert_eq!(waiting.end(), Some(1), "{}", waiting.said);
         assert!(waiting.said.contains("what was started goes on"), "{}", waiting.said);
     }
-    assert_eq!(json(&run(&place, &["thread", &thread, "--json"]))["state"], "running");
+    assert_eq!(
+        json(&place.run_with_token(&["thread", &thread, "--json"]))["state"],
+        "running"
+    );
 }
 
 #[test]
@@ -417,7 +397,7 @@ fn a_wait_outlives_the_owner_it_went_through() {
     let place = machine.place();
     let mut owner = Client::start(&place);
     let thread = dispatch(&place, "sleep 6");
-    let mut waiting = Running::start(command(&place, &["wait", &thread, "--json"]));
+    let mut waiting = Running::start(place.command_with_token(&["wait", &thread, "--json"]));
     waiting.until("ing");
     owner.serve.signal(Signal::KILL);
     owner.serve.end();
@@ -431,7 +411,7 @@ fn on_a_terminal_a_wait_is_one_line_that_goes_away() {
     let machine = Machine::start();
     let place = machine.place();
     let thread = dispatch(&place, "sleep 9");
-    let mut terminal = OnTerminal::start(command(&place, &["wait", &thread]));
+    let mut terminal = OnTerminal::start(place.command_with_token(&["wait", &thread]));
     terminal.until(|shown| shown.matches("\r\u{1b}[Kwaiting for ").count() >= 2);
     assert_eq!(terminal.end(), Some(0));
     let shown = terminal.until_shown("slept.");
@@ -445,18 +425,18 @@ fn hostile_text_of_a_thread_does_nothing_to_the_terminal() {
     let place = machine.place();
     let evil = "\u{1b}[2J\u{9b}1A\u{202e}\u{200b}\u{7}error: forged";
     let prompt = format!("{evil} {}\nsay {evil}", "long ".repeat(3_000));
-    let ran = run(&place, &["dispatch", "--wait", &prompt]);
+    let ran = place.run_with_token(&["dispatch", "--wait", &prompt]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let thread = json(&run(&place, &["dispatch", "--wait", "--json", &prompt]));
+    let thread = json(&place.run_with_token(&["dispatch", "--wait", "--json", &prompt]));
     let thread = thread["dispatch"]["thread_id"].as_str().unwrap();
     let shown = [
         ran,
-        run(&place, &["thread", thread]),
-        run(&place, &["thread", thread, "--json"]),
-        run(&place, &["wait", thread]),
-        run(&place, &["thread", evil]),
-        run(&place, &["interrupt", thread, "--run-id", evil]),
-        run(&place, &["answer", thread, "--request-id", evil, "--decision", evil]),
+        place.run_with_token(&["thread", thread]),
+        place.run_with_token(&["thread", thread, "--json"]),
+        place.run_with_token(&["wait", thread]),
+        place.run_with_token(&["thread", evil]),
+        place.run_with_token(&["interrupt", thread, "--run-id", evil]),
+        place.run_with_token(&["answer", thread, "--request-id", evil, "--decision", evil]),
     ];
     for ran in shown {
         let hidden =
@@ -489,13 +469,13 @@ fn the_whole_way_on_a_machine_of_protocol_1() {
     let machine = Machine::older();
     let place = machine.place();
     let thread = dispatch(&place, "say hello");
-    let waited = run(&place, &["wait", "--json", &thread]);
+    let waited = place.run_with_token(&["wait", "--json", &thread]);
     let view = json(&waited);
     assert_eq!((waited.code, &view["state"]), (Some(0), &json!("completed")), "{view}");
     let thread = dispatch(&place, "ask1");
-    let asked = json(&run(&place, &["wait", "--json", &thread]));
+    let asked = json(&place.run_with_token(&["wait", "--json", &thread]));
     assert_eq!(asked["state"], "question", "{asked}");
-    let stopped = json(&run(&place, &["interrupt", "--json", &thread]));
+    let stopped = json(&place.run_with_token(&["interrupt", "--json", &thread]));
     assert_eq!(stopped["state"], "interrupted", "{stopped}");
     assert!(!machine.simulator.is_wedged());
 }

@@ -1,13 +1,12 @@
 //! `events`: the ledger as a person reads it, beside the process that keeps it and after that one ended.
 
-use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
 use crate::receiver::Receiver;
 use crate::stdio::Client;
-use crate::support::{Machine, Place};
+use crate::support::{Machine, Place, until};
 
 fn place(machine: &Machine, hook: SocketAddr) -> Place {
     Place::new().config(&format!(
@@ -34,14 +33,8 @@ fn a_delivered_event_is_listed_shown_and_not_sent_twice() {
         listed.retain(|listed| listed["delivery"]["state"] == "delivered");
         listed
     };
-    let mut taken = delivered(&place);
-    for _ in 0..300 {
-        if !taken.is_empty() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        taken = delivered(&place);
-    }
+    until("it is delivered", || !delivered(&place).is_empty());
+    let taken = delivered(&place);
     assert_eq!(taken.len(), 1, "{taken:?}");
     assert_eq!(
         (&taken[0]["event"]["event"], &taken[0]["event"]["text"]),
@@ -86,9 +79,9 @@ fn a_sample_says_whether_the_hook_takes_it() {
     let outcome: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&outcome["delivered"], &outcome["status"]), (&json!(true), &json!(204)));
 
-    // Nobody listens where somebody did a moment ago.
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let ran = place(&machine, gone).run(&["events", "test"]);
+    // Nobody listens at this port, and none is given it.
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
+    let ran = place(&machine, nobody).run(&["events", "test"]);
     assert_ne!(ran.code, Some(0));
     assert!(ran.out.contains("no answer"), "{}", ran.out);
 }

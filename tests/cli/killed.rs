@@ -1,12 +1,10 @@
 //! The real binary, killed without a word: what it had accepted holds when it is started again.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::stdio::Client;
-use crate::support::{Machine, Place};
+use crate::support::{Machine, Place, until};
 
 fn task() -> Value {
     json!({"machine": "sim", "project": "t3-smoke", "model": "codex/gpt-5", "prompt": "say once", "request_id": "r"})
@@ -65,9 +63,7 @@ fn what_was_being_sent_when_it_was_killed_is_there_once() {
     // T3 takes it and never says so.
     machine.faults.lose_next_answer(false);
     client.call(1, "t3_dispatch", &task());
-    while machine.simulator.received().is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it was sent", || !machine.simulator.received().is_empty());
     killed(client);
     let mut client = Client::start(&place);
     let found = client.done(1, "t3_dispatch", &task());
@@ -93,9 +89,7 @@ fn a_call_with_many_items_that_a_kill_cut_off_is_completed_and_repeats_nothing()
     // T3 takes the first ones, whose answers do not come; the last ones have to wait for them.
     machine.faults.hold_answers(true);
     client.call(1, "t3_dispatch_many", &call);
-    while machine.simulator.received().len() < 6 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("the first ones were sent", || machine.simulator.received().len() >= 6);
     killed(client);
     machine.faults.hold_answers(false);
     assert_eq!(machine.simulator.thread_count(), 6);

@@ -48,8 +48,9 @@ fn what_the_connector_tracked_is_followed_from_where_it_left_off_over_kills_and_
     client.done(2, "t3_wait", &json!({"thread_id": ended, "timeout": 60}));
     let asking = thread(&mut client, 3, "ask1");
     client.done(4, "t3_wait", &json!({"thread_id": asking, "timeout": 60}));
-    let working = thread(&mut client, 5, "sleep 4");
-    let unwatched = thread(&mut client, 6, "sleep 4");
+    // Long enough that they end when they are followed.
+    let working = thread(&mut client, 5, "sleep 12");
+    let unwatched = thread(&mut client, 6, "sleep 12");
     client.serve.signal(Signal::KILL);
     drop(client);
 

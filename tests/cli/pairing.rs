@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -11,13 +11,8 @@ use t3code_mcp::simulator::{Faults, Simulator, SimulatorOptions};
 use tokio::runtime::Runtime;
 
 use crate::receiver::Receiver;
-use crate::support::{Place, Ran, Running, http};
+use crate::support::{self, BEARER, Place, Ran, Running, http, until};
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-/// By then a process that serves has taken over what was paired.
-const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(2);
-/// Longer than anything takes; only a failure reaches it.
-const PATIENCE: Duration = Duration::from_secs(30);
 const MINUTE: Duration = Duration::from_mins(1);
 const STATE: &str = "home/.local/state/t3code-mcp";
 
@@ -69,13 +64,7 @@ impl T3 {
 }
 
 fn serve(place: &Place, more: &[&str]) -> (Running, SocketAddr) {
-    let mut command = place.command(&["serve", "--port", "0"]);
-    command.args(more).env("T3CODE_MCP_TOKEN", TOKEN);
-    let mut running = Running::start(command);
-    let line = running.until("listens on http://");
-    let (_, address) = line.split_once("http://").unwrap();
-    let address = address.trim().trim_end_matches("/mcp").parse().unwrap();
-    (running, address)
+    place.serve(more, &[("T3CODE_MCP_TOKEN", BEARER)])
 }
 
 /// The line by which it says, or has said, that.
@@ -87,24 +76,7 @@ fn said(running: &mut Running, wanted: &str) -> String {
 
 /// What a tool answers, as data; or its error.
 fn call(address: SocketAddr, tool: &str, arguments: &Value) -> Value {
-    let head = format!(
-        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {TOKEN}\nContent-Type: application/json\n\
-         Accept: application/json, text/event-stream\nMCP-Protocol-Version: 2026-07-28\nMcp-Method: tools/call\nMcp-Name: {tool}"
-    );
-    let body = json!({
-        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": tool, "arguments": arguments, "_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }},
-    });
-    let answer = http(address, &head, &body.to_string());
-    let lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
-    let message = lines
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .next_back()
-        .unwrap_or_else(|| panic!("no message: {answer}"));
-    let result = &message["result"];
+    let (_, result) = support::call(address, BEARER, tool, arguments);
     match result.get("structuredContent") {
         Some(facts) => facts.clone(),
         None => serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap(),
@@ -113,15 +85,6 @@ fn call(address: SocketAddr, tool: &str, arguments: &Value) -> Value {
 
 fn machine(address: SocketAddr) -> Value {
     call(address, "t3_machines", &json!({}))["machines"][0].clone()
-}
-
-/// Waits until `done`.
-fn until(within: Duration, what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + within;
-    while !done() {
-        assert!(Instant::now() < end, "it did not come true: {what}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }
 
 fn well(ran: &Ran) {
@@ -174,7 +137,6 @@ fn a_link_makes_a_machine_of_a_gateway_that_runs_without_a_config() {
 
     let code = t3.code();
     let ran = place.run(&["pair", "box", &format!("'{}/pair#token={code}'", t3.url())]);
-    let paired_at = Instant::now();
     well(&ran);
     assert!(
         ran.err.contains(&t3.url()) && ran.err.contains("(vm, T3 "),
@@ -187,11 +149,7 @@ fn a_link_makes_a_machine_of_a_gateway_that_runs_without_a_config() {
         "{}",
         ran.out
     );
-    until(
-        TAKEN_OVER_WITHIN.saturating_sub(paired_at.elapsed()),
-        "the machine is online",
-        || machine(address)["online"] == true,
-    );
+    until("the machine is online", || machine(address)["online"] == true);
     let seen = machine(address);
     assert_eq!(
         (&seen["name"], &seen["credential"]),
@@ -206,14 +164,14 @@ fn a_link_makes_a_machine_of_a_gateway_that_runs_without_a_config() {
 
     // With another name, too, it is known at the next start; and a second allowlist replaces the first.
     well(&place.run(&["pair", "box", &t3.link(), "--projects", "nothing-*, else"]));
-    until(PATIENCE, "the allowlist is the new one", || {
+    until("the allowlist is the new one", || {
         machine(address)["projects"] == json!(["nothing-*", "else"])
     });
     assert_eq!(call(address, "t3_projects", &json!({}))["projects"], json!([]));
     serve_.signal(Signal::TERM);
     assert_eq!(serve_.end(), Some(0));
     let (mut again, address) = serve(&place, &[]);
-    until(PATIENCE, "the machine is there after a start", || {
+    until("the machine is there after a start", || {
         machine(address)["online"] == true
     });
 
@@ -221,7 +179,7 @@ fn a_link_makes_a_machine_of_a_gateway_that_runs_without_a_config() {
     well(&forgotten);
     let forgotten: Value = serde_json::from_str(&forgotten.out).unwrap();
     assert_eq!(forgotten, json!({"machine": "box", "forgotten": true}));
-    until(PATIENCE, "the machine is gone", || {
+    until("the machine is gone", || {
         call(address, "t3_machines", &json!({})) == json!({"machines": []})
     });
     refused(&place.run(&["unpair", "box"]), &["box is not paired"]);
@@ -239,7 +197,7 @@ fn a_wait_goes_on_while_the_credential_is_renewed_and_the_old_one_ends() {
     well(&place.run(&["pair", "mac", &t3.code()]));
     let old = token(&place, "mac");
     let (mut serve_, address) = serve(&place, &[]);
-    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    until("the machine is online", || machine(address)["online"] == true);
     let dispatched = call(
         address,
         "t3_dispatch",
@@ -274,7 +232,7 @@ fn a_wait_goes_on_while_the_credential_is_renewed_and_the_old_one_ends() {
 
     // Unpaired, the machine stays in the config and says what it wants.
     well(&place.run(&["unpair", "mac"]));
-    until(PATIENCE, "the machine wants to be paired", || {
+    until("the machine wants to be paired", || {
         machine(address)["credential"]["state"] == "needs_pairing"
     });
     let failed = call(
@@ -289,7 +247,7 @@ fn a_wait_goes_on_while_the_credential_is_renewed_and_the_old_one_ends() {
     let renew = status["machines"][0]["credential"]["renew"].as_str().unwrap();
     assert!(renew.contains("t3code-mcp pair mac '<link>'"), "{renew}");
     well(&place.run(&["pair", "mac", &t3.code()]));
-    until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+    until("the machine is back", || machine(address)["online"] == true);
 }
 
 #[test]
@@ -353,11 +311,11 @@ fn another_t3_than_the_one_that_was_paired_is_shown_neither_token_nor_code() {
     well(&place.run(&["pair", "box", &t3.link()]));
     let first = token(&place, "box");
     let (mut serve_, address) = serve(&place, &[]);
-    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    until("the machine is online", || machine(address)["online"] == true);
     t3.faults.fresh_database("11111111-2222-4333-8444-555555555555");
     serve_.until("it is not shown the token");
     // It says so before it shows so.
-    until(PATIENCE, "its credential is to be renewed", || {
+    until("its credential is to be renewed", || {
         machine(address)["credential"]["state"] == "needs_pairing"
     });
 
@@ -369,14 +327,14 @@ fn another_t3_than_the_one_that_was_paired_is_shown_neither_token_nor_code() {
     );
     assert_eq!(token(&place, "box"), first, "the credential is the old one");
     well(&place.run(&["pair", "box", &link, "--replace"]));
-    until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+    until("the machine is back", || machine(address)["online"] == true);
 
     // What goes on there when it is unpaired is told to its end, as of a machine that is in no config any more.
     let work = json!({"project": "t3-smoke", "prompt": "sleep 60"});
     let dispatched = call(address, "t3_dispatch", &work);
     assert_eq!(dispatched["watch"], true, "{dispatched}");
     well(&place.run(&["unpair", "box"]));
-    until(PATIENCE, "its end is told", || {
+    until("its end is told", || {
         let told = call(address, "t3_events", &json!({}));
         told["events"].as_array().unwrap().iter().any(|event| {
             event["thread_id"] == dispatched["thread_id"]
@@ -438,7 +396,7 @@ fn agents_pair_only_where_the_operator_lets_them_and_the_code_goes_nowhere_else(
     let paired = call(address, "t3_pair", &json!({"machine": "mac", "code": link}));
     assert_eq!(paired["url"], format!("{}/", t3.url()), "{paired}");
     assert_eq!(paired["scopes"], json!(["orchestration:read", "orchestration:operate"]));
-    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    until("the machine is online", || machine(address)["online"] == true);
     let again = call(address, "t3_pair", &json!({"machine": "mac", "code": code}));
     assert_eq!(again["code"], "invalid_request", "{again}");
     assert!(again["message"].as_str().unwrap().contains("was used for mac before"));
@@ -460,7 +418,7 @@ fn the_end_of_a_credential_is_told_ahead_and_not_missed() {
     let line = said(&mut serve_, "the credential ends within a day");
     assert!(line.contains("t3code-mcp pair mac"), "{line}");
     let soon = json!({"state": "expiring_soon", "days_left": 0});
-    until(PATIENCE, "it ends soon", || machine(address)["credential"] == soon);
+    until("it ends soon", || machine(address)["credential"] == soon);
     said(&mut serve_, "the credential has ended");
     let status = call(address, "t3_status", &json!({}))["machines"][0].clone();
     assert_eq!(
@@ -468,7 +426,7 @@ fn the_end_of_a_credential_is_told_ahead_and_not_missed() {
         (&json!(false), &json!("needs_pairing"))
     );
     assert!(status["error"].as_str().unwrap().contains("needs_pairing"), "{status}");
-    until(PATIENCE, "both are told", || hook.received().len() == 2);
+    until("both are told", || hook.received().len() == 2);
     let told: Vec<Value> = hook.received();
     let of = |event: &Value| (event["event"].clone(), event["machine"].clone(), event["state"].clone());
     assert_eq!(
@@ -492,7 +450,7 @@ fn a_link_at_the_start_is_used_once() {
     let link = t3.link();
     for start in 0..2 {
         let (mut serve_, address) = serve(&place, &[&link]);
-        until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+        until("the machine is online", || machine(address)["online"] == true);
         assert_eq!(machine(address)["name"], "t3");
         serve_.signal(Signal::TERM);
         assert_eq!(serve_.end(), Some(0));
@@ -556,7 +514,7 @@ fn a_credential_that_cannot_be_used_at_a_start_ends_nothing_of_its_machine() {
     let place = Place::new();
     well(&place.run(&["pair", "box", &t3.link()]));
     let (mut first, address) = serve(&place, &[]);
-    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    until("the machine is online", || machine(address)["online"] == true);
     let work = json!({"project": "t3-smoke", "prompt": "sleep 4"});
     let thread = call(address, "t3_dispatch", &work)["thread_id"].clone();
     first.signal(Signal::TERM);
@@ -568,7 +526,7 @@ fn a_credential_that_cannot_be_used_at_a_start_ends_nothing_of_its_machine() {
     said(&mut second, "they wait for one that is");
     assert_eq!(call(address, "t3_machines", &json!({})), json!({"machines": []}));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+    until("the machine is back", || machine(address)["online"] == true);
     assert_eq!(told(address, &thread), [(json!("completed"), Value::Null)]);
 }
 
@@ -579,7 +537,7 @@ fn who_takes_over_goes_on_with_what_was_paired_after_its_start() {
     let (first, address) = serve(&place, &[]);
     let (mut second, after) = serve(&place, &[]);
     well(&place.run(&["pair", "box", &t3.link()]));
-    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    until("the machine is online", || machine(address)["online"] == true);
     let work = json!({"project": "t3-smoke", "prompt": "sleep 4"});
     let thread = call(address, "t3_dispatch", &work)["thread_id"].clone();
     first.signal(Signal::KILL);
@@ -599,7 +557,7 @@ fn a_process_behind_the_owner_follows_what_is_paired() {
     assert_eq!(there(), json!({"machines": []}));
 
     well(&place.run(&["pair", "box", &t3.link()]));
-    until(PATIENCE, "the machine is online", || machine(behind)["online"] == true);
+    until("the machine is online", || machine(behind)["online"] == true);
     assert_eq!(machine(behind)["name"], "box");
     let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
     assert!(health.contains("\"box\""), "{health}");
@@ -612,14 +570,14 @@ fn a_process_behind_the_owner_follows_what_is_paired() {
     for (patterns, shown) in [("nothing-*", 0), ("nothing-*,t3-*", 1)] {
         well(&place.run(&["pair", "box", &t3.link(), "--projects", patterns]));
         // It holds where both allow it: what is narrower at once, what is wider when the owner has it too.
-        until(PATIENCE, "the allowlist is the new one", || {
+        until("the allowlist is the new one", || {
             let patterns: Vec<_> = patterns.split(',').collect();
             let projects = call(behind, "t3_projects", &json!({}))["projects"].clone();
             machine(behind)["projects"] == json!(patterns) && projects.as_array().unwrap().len() == shown
         });
     }
     well(&place.run(&["unpair", "box"]));
-    until(PATIENCE, "the machine is gone", || there() == json!({"machines": []}));
+    until("the machine is gone", || there() == json!({"machines": []}));
     let health = http(behind, &format!("GET /healthz HTTP/1.1\nHost: {behind}"), "");
     assert!(!health.contains("\"box\""), "{health}");
 }
@@ -634,10 +592,10 @@ fn what_is_said_of_a_credential_is_said_once_whatever_its_machines_rules_become(
     ));
     well(&place.run(&["pair", "box", &t3.link()]));
     let (mut serve_, address) = serve(&place, &[]);
-    until(PATIENCE, "the machine is online", || machine(address)["online"] == true);
+    until("the machine is online", || machine(address)["online"] == true);
     for patterns in ["a-*", "t3-*"] {
         well(&place.run(&["pair", "box", &t3.link(), "--projects", patterns]));
-        until(PATIENCE, "the rules are the new ones", || {
+        until("the rules are the new ones", || {
             machine(address)["projects"] == json!([patterns])
         });
     }
@@ -650,9 +608,9 @@ fn what_is_said_of_a_credential_is_said_once_whatever_its_machines_rules_become(
         std::fs::write(&draft, good.replace(&token(&place, "box"), &never_taken)).unwrap();
         std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::rename(&draft, &path).unwrap();
-        until(PATIENCE, "it is told", || hook.received().len() >= round);
+        until("it is told", || hook.received().len() >= round);
         well(&place.run(&["pair", "box", &t3.link(), "--projects", "t3-*"]));
-        until(PATIENCE, "the machine is back", || machine(address)["online"] == true);
+        until("the machine is back", || machine(address)["online"] == true);
     }
     // The ends of each are in the ledger before the next are told.
     let listed = call(address, "t3_events", &json!({}))["events"].clone();

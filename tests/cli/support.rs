@@ -5,10 +5,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use t3code_mcp::simulator::{Faults, Simulator, SimulatorOptions};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+
+/// Longer than anything takes; only a failure reaches it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A bearer for a process that serves.
+pub const BEARER: &str = "0123456789abcdef0123456789abcdef";
 
 /// A home and a working directory.
 pub struct Place {
@@ -62,8 +70,44 @@ impl Place {
         Ran::from(self.command(arguments).output().unwrap(), self)
     }
 
+    /// With the token of the place's machine.
+    pub fn command_with_token(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(arguments);
+        command.env("T3_TOKEN", "any");
+        command
+    }
+
+    pub fn run_with_token(&self, arguments: &[&str]) -> Ran {
+        Ran::from(self.command_with_token(arguments).output().unwrap(), self)
+    }
+
     pub fn start(&self, arguments: &[&str]) -> Running {
         Running::start(self.command(arguments))
+    }
+
+    /// Serves over HTTP, with more arguments and variables; and where.
+    pub fn serve(&self, more: &[&str], variables: &[(&str, &str)]) -> (Running, SocketAddr) {
+        let mut command = self.command(&["serve", "--port", "0"]);
+        command.args(more).envs(variables.iter().copied());
+        let mut running = Running::start(command);
+        let line = running.until("listens on http://");
+        let (_, address) = line.split_once("http://").unwrap();
+        let address = address.trim().trim_end_matches("/mcp").parse().unwrap();
+        (running, address)
+    }
+}
+
+/// Waits until `done`.
+pub fn until(what: &str, done: impl FnMut() -> bool) {
+    until_within(PATIENCE, what, done);
+}
+
+/// Waits until `done`, for what takes its time.
+pub fn until_within(patience: Duration, what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + patience;
+    while !done() {
+        assert!(Instant::now() < end, "it did not come true: {what}");
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 
@@ -227,6 +271,42 @@ pub fn http(address: SocketAddr, head: &str, body: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// What a call of a tool with that bearer is answered: the status and the result.
+pub fn call(address: SocketAddr, bearer: &str, tool: &str, arguments: &Value) -> (u16, Value) {
+    let head = format!(
+        "POST /mcp HTTP/1.1\nHost: {address}\nAuthorization: Bearer {bearer}\n{}",
+        call_headers(tool)
+    );
+    let answer = http(address, &head, &call_body(tool, arguments).to_string());
+    let status = answer[9..12].parse().unwrap();
+    (status, call_result(&answer))
+}
+
+pub fn call_headers(tool: &str) -> String {
+    format!(
+        "Content-Type: application/json\nAccept: application/json, text/event-stream\nMCP-Protocol-Version: 2026-07-28\nMcp-Method: tools/call\nMcp-Name: {tool}"
+    )
+}
+
+pub fn call_body(tool: &str, arguments: &Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }},
+    })
+}
+
+/// The result in an answer, if it has one.
+pub fn call_result(answer: &str) -> Value {
+    let lines = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
+    let message = lines
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .next_back();
+    message.map_or(Value::Null, |message| message["result"].clone())
 }
 
 macro_rules! assert_snapshot {

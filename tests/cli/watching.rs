@@ -5,17 +5,7 @@ use serde_json::{Value, json};
 
 use crate::pty::OnTerminal;
 use crate::stdio::Client;
-use crate::support::{Machine, Place, Ran};
-
-fn command(place: &Place, arguments: &[&str]) -> std::process::Command {
-    let mut command = place.command(arguments);
-    command.env("T3_TOKEN", "any");
-    command
-}
-
-fn run(place: &Place, arguments: &[&str]) -> Ran {
-    Ran::from(command(place, arguments).output().unwrap(), place)
-}
+use crate::support::{Machine, until};
 
 const LEAVES: &str = "\u{1b}[?1049l";
 
@@ -26,7 +16,7 @@ fn a_key_answers_what_a_thread_asks() {
     let mut owner = Client::start(&place);
     let asked = owner.done(1, "t3_dispatch", &json!({"prompt": "ask", "title": "Choose a color"}));
     let thread = asked["thread_id"].as_str().unwrap();
-    let mut terminal = OnTerminal::start(command(&place, &["watch"]));
+    let mut terminal = OnTerminal::start(place.command_with_token(&["watch"]));
     // It asks only a moment after it began.
     terminal.until(|shown| shown.contains("Choose") && shown.contains("question"));
     terminal.keys("a");
@@ -50,7 +40,7 @@ fn the_terminal_is_given_back_on_signals_and_on_ctrl_c() {
     let machine = Machine::start();
     let place = machine.place();
     for end in [Some(Signal::TERM), Some(Signal::INT), None] {
-        let mut terminal = OnTerminal::start(command(&place, &["watch"]));
+        let mut terminal = OnTerminal::start(place.command_with_token(&["watch"]));
         terminal.until_shown("threads: 0");
         assert!(!terminal.is_as_before(), "it reads single keys");
         match end {
@@ -68,28 +58,21 @@ fn the_terminal_is_given_back_on_signals_and_on_ctrl_c() {
 fn without_a_terminal_it_prints_the_table_or_says_how() {
     let machine = Machine::start();
     let place = machine.place();
-    let ran = run(&place, &["watch"]);
+    let ran = place.run_with_token(&["watch"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(1), ""));
     assert!(ran.err.contains("--once"), "{}", ran.err);
-    let dispatched = run(
-        &place,
-        &["dispatch", "--title", "Sleep\u{1b}[2J", "--json", "sleep 600"],
-    );
+    let dispatched = place.run_with_token(&["dispatch", "--title", "Sleep\u{1b}[2J", "--json", "sleep 600"]);
     let dispatched: Value = serde_json::from_str(&dispatched.out).unwrap();
-    let ran = loop {
-        let ran = run(&place, &["watch", "--once"]);
-        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
-        // T3 begins a moment later.
-        if !ran.out.contains("starting") {
-            break ran;
-        }
-    };
+    let look = || place.run_with_token(&["watch", "--once"]);
+    until("T3 begins", || look().out.contains("running"));
+    let ran = look();
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
     assert!(
         ran.out.contains("running") && ran.out.contains(r"Sleep\u{1b}[2J"),
         "{}",
         ran.out
     );
-    let ran: Value = serde_json::from_str(&run(&place, &["watch", "--once", "--json"]).out).unwrap();
+    let ran: Value = serde_json::from_str(&place.run_with_token(&["watch", "--once", "--json"]).out).unwrap();
     assert_eq!(ran["threads"][0]["thread_id"], dispatched["thread_id"]);
     assert_eq!(ran["threads"][0]["state"], "running");
 }
@@ -98,7 +81,7 @@ fn without_a_terminal_it_prints_the_table_or_says_how() {
 fn smoke_goes_the_whole_way() {
     let machine = Machine::start();
     let place = machine.place();
-    let ran = run(&place, &["smoke", "sim", "t3-smoke"]);
+    let ran = place.run_with_token(&["smoke", "sim", "t3-smoke"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for step in [
         "✓ machine",
@@ -115,14 +98,15 @@ fn smoke_goes_the_whole_way() {
         (machine.simulator.thread_count(), machine.simulator.runs().len()),
         (1, 2)
     );
-    let report: Value = serde_json::from_str(&run(&place, &["smoke", "sim", "t3-smoke", "--json"]).out).unwrap();
+    let report: Value =
+        serde_json::from_str(&place.run_with_token(&["smoke", "sim", "t3-smoke", "--json"]).out).unwrap();
     assert_eq!(report["ok"], true);
-    let ran = run(&place, &["smoke", "sim", "nothing"]);
+    let ran = place.run_with_token(&["smoke", "sim", "nothing"]);
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.out.contains("✗ dispatch") && ran.out.contains("project_not_found"),
         "{ran:?}"
     );
-    let ran = run(&place, &["smoke", "mac", "shop"]);
+    let ran = place.run_with_token(&["smoke", "mac", "shop"]);
     assert!(ran.out.contains("there is no machine mac; there are: sim"), "{ran:?}");
 }

@@ -20,7 +20,7 @@ fn lease() -> SignedDuration {
 
 #[tokio::test]
 async fn a_receiver_that_is_down_for_days_is_tried_on_schedule_given_up_and_can_be_told_again() {
-    let mut trial = Trial::new(&settings(&nowhere().await)).await;
+    let mut trial = Trial::new(&settings(&nowhere())).await;
     trial.events("one", &["a"]).await;
     let mut failed = 1;
     let last = loop {

@@ -112,7 +112,7 @@ async fn a_sample_is_sent_as_events_are_and_says_what_came_back() {
         .unwrap();
     assert_eq!((refused.delivered, refused.status), (false, Some(401)));
     assert!(refused.error.unwrap().contains("hook.token_env"));
-    let away = send_sample(&settings(&nowhere().await)).await.unwrap();
+    let away = send_sample(&settings(&nowhere())).await.unwrap();
     assert_eq!((away.delivered, away.status), (false, None));
     assert_eq!(away.error.as_deref(), Some("no connection: nothing listens there"));
 }

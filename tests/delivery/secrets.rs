@@ -39,14 +39,7 @@ async fn bearer_secret_and_query_come_out_nowhere() {
     let refusing = Hook::always(410, &[], "no").await;
     let tls = behind_tls(&good.url).await;
     let mut shown = Vec::new();
-    for url in [
-        &echo.url,
-        &redirect.url,
-        &good.url,
-        &refusing.url,
-        &tls,
-        &nowhere().await,
-    ] {
+    for url in [&echo.url, &redirect.url, &good.url, &refusing.url, &tls, &nowhere()] {
         let settings = HookSettings {
             ca_file: Some(file("other-ca.pem")),
             ..settings(&with_query(url))

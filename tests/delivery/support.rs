@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 /// The bearer of every worker here: no test's output may ever hold it.
+/// Longer than anything takes; only a failure reaches it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 pub const TOKEN: &str = "token-that-nobody-may-see";
 /// The secret that signs.
 pub const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -105,12 +108,9 @@ pub fn answer(status: u16, headers: &[(&'static str, &str)], body: &'static str)
     response
 }
 
-/// An address where nothing listens.
-pub async fn nowhere() -> Url {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    format!("http://{}/hook", listener.local_addr().unwrap())
-        .parse()
-        .unwrap()
+/// An address where nothing listens, and whose port is given to nobody.
+pub fn nowhere() -> Url {
+    "http://127.0.0.1:1/hook".parse().unwrap()
 }
 
 /// A clock that stands until the test moves it.
@@ -227,24 +227,30 @@ impl Trial {
 
     /// Waits until so many attempts of an event were written down.
     pub async fn attempted(&self, id: &str, attempts: u32) -> store::Delivery {
-        loop {
-            let delivery = self.delivery(id).await;
-            if delivery.attempts >= attempts && delivery.leased_until.is_none() {
-                return delivery;
-            }
-            tokio::task::yield_now().await;
-        }
+        self.until(id, |delivery| {
+            delivery.attempts >= attempts && delivery.leased_until.is_none()
+        })
+        .await
     }
 
     /// Waits until an event is delivered or dead.
     pub async fn decided(&self, id: &str) -> store::Delivery {
-        loop {
-            let delivery = self.delivery(id).await;
-            if delivery.state != DeliveryState::Waiting {
-                return delivery;
+        self.until(id, |delivery| delivery.state != DeliveryState::Waiting)
+            .await
+    }
+
+    async fn until(&self, id: &str, so: impl Fn(&store::Delivery) -> bool) -> store::Delivery {
+        let look = async {
+            loop {
+                let delivery = self.delivery(id).await;
+                if so(&delivery) {
+                    return delivery;
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
-        }
+        };
+        let found = tokio::time::timeout(PATIENCE, look).await;
+        found.unwrap_or_else(|_| panic!("the delivery of {id} never came to it"))
     }
 }
 

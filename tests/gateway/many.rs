@@ -45,7 +45,7 @@ fn threads(answer: &DispatchManyAnswer) -> Vec<&str> {
 #[tokio::test]
 async fn each_item_has_its_result_in_order_and_one_that_fails_stops_no_other() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let mut items = says(4);
     items[1].project = Some("shop".to_owned());
     items[2].prompt = " ".to_owned();
@@ -65,7 +65,7 @@ async fn each_item_has_its_result_in_order_and_one_that_fails_stops_no_other() {
 #[tokio::test]
 async fn an_item_with_an_id_of_its_own_is_the_same_call_alone_and_among_equal_ones() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let named = |id: &str| DispatchArgs {
         request_id: Some(id.to_owned()),
         ..prompt("say it")
@@ -89,6 +89,8 @@ async fn no_more_than_six_are_at_work_on_one_machine() {
         (settings("other", &other.url()), rules(&["*"])),
     ];
     let house = Arc::new(house_of(machines, GatewaySettings::default()));
+    house.online("one").await;
+    house.online("other").await;
     let mut items = says(16);
     for (n, item) in items.iter_mut().enumerate() {
         item.machine = Some(if n % 4 == 0 { "other" } else { "one" }.to_owned());
@@ -118,13 +120,14 @@ async fn no_more_than_six_are_at_work_on_one_machine() {
 #[tokio::test]
 async fn a_repetition_finds_what_was_started_and_starts_what_is_missing() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.many(batch(says(5), Some("r"))).await.unwrap();
     let again = house.many(batch(says(5), Some("r"))).await.unwrap();
     assert_eq!(threads(&again), threads(&first));
     assert!(oks(&again).iter().all(|ok| ok.existing == Some(true)));
     // Another gateway remembers nothing, and still finds them.
     let later = crate::support::house(&simulator)
+        .await
         .many(batch(says(5), Some("r")))
         .await
         .unwrap();
@@ -173,7 +176,7 @@ async fn a_request_id_is_not_used_for_other_items_not_even_for_more_of_them() {
 #[tokio::test]
 async fn without_a_request_id_each_item_is_found_by_an_equal_one_if_the_answer_was_lost() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     // Two of them are equal, and are two all the same.
     let items = || vec![prompt("say one"), prompt("say one"), prompt("say two")];
     let lost = Caller {
@@ -202,7 +205,7 @@ async fn without_a_request_id_each_item_is_found_by_an_equal_one_if_the_answer_w
 #[tokio::test]
 async fn two_calls_with_the_same_items_the_other_way_round_do_not_wait_for_each_other() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (a, b) = (prompt("say a"), prompt("say b"));
     let calls = [vec![a.clone(), b.clone()], vec![b, a]].map(|items| {
         let caller = Caller {
@@ -229,7 +232,7 @@ async fn two_calls_with_the_same_items_the_other_way_round_do_not_wait_for_each_
 #[tokio::test]
 async fn a_client_that_hangs_up_stops_no_item() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     house.start("say warm").await;
     {
         let caller = caller();
@@ -243,7 +246,7 @@ async fn a_client_that_hangs_up_stops_no_item() {
 #[tokio::test]
 async fn what_a_broken_connection_kept_from_starting_is_started_by_a_repetition() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("say one").await;
     house.ended(&started.thread_id).await;
     simulator.faults().lose_next_answer(true);
@@ -265,7 +268,7 @@ async fn what_a_broken_connection_kept_from_starting_is_started_by_a_repetition(
 #[tokio::test]
 async fn too_many_none_or_a_reader_start_nothing_and_long_errors_stay_within_the_answer() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     for items in [Vec::new(), says(21)] {
         assert_eq!(
             code(house.many(batch(items, None)).await),

@@ -31,7 +31,7 @@ fn with_model(model: &str) -> DispatchArgs {
 #[tokio::test]
 async fn what_can_run_is_listed_and_what_cannot_says_why() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let answer = house.models().await;
     assert_eq!(named(&answer), ["codex/gpt-5", "grok/grok-build", "grok/fake-slow"]);
     let option = &answer.models[0].options[0];
@@ -87,7 +87,7 @@ async fn until_models(house: &House, shows: impl Fn(&ModelsAnswer) -> bool) -> M
 #[tokio::test]
 async fn what_changes_at_t3_is_known_as_soon_as_it_says_so() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     assert_eq!(house.models().await.models.len(), 3);
     let login = json!({"auth": {"status": "unauthenticated"}, "status": "error", "message": "Run codex login on vm."});
     simulator.faults().show_provider("codex", &login);
@@ -124,7 +124,7 @@ async fn the_operators_model_is_the_default_and_limits_are_told() {
         model: Some("fake-slow".to_owned()),
         ..rules(&["*"])
     };
-    let house = house_with(&simulator, preferred);
+    let house = house_with(&simulator, preferred).await;
     let answer = house.models().await;
     let defaults: Vec<_> = answer.models.iter().filter(|model| model.default).collect();
     assert_eq!((defaults.len(), defaults[0].model.as_str()), (1, "fake-slow"));
@@ -145,7 +145,7 @@ async fn of_more_models_than_an_answer_holds_the_rest_is_counted_and_found_by_a_
         })
         .collect();
     simulator.faults().show_provider("codex", &json!({"models": many}));
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let answer = until_models(&house, |answer| answer.left_out.is_some()).await;
     assert_eq!(answer.models.len() + answer.left_out.unwrap(), 402);
     assert!(
@@ -184,7 +184,7 @@ async fn the_operators_options_are_dropped_with_a_note_and_the_callers_are_refus
         options: vec![("effort".to_owned(), OptionValue::Text("high".to_owned()))],
         ..rules(&["*"])
     };
-    let house = house_with(&simulator, preferred);
+    let house = house_with(&simulator, preferred).await;
     let started = house.start("say one").await;
     assert!(started.notes[0].contains("effort"), "{:?}", started.notes);
     let explicit = DispatchArgs {

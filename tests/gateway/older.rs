@@ -35,7 +35,7 @@ fn to(thread: &str) -> AnswerArgs {
 #[tokio::test]
 async fn a_prompt_runs_and_another_one_after_it() {
     let simulator = older().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("say hello").await;
     let view = house.ended(&started.thread_id).await;
     assert_eq!((view.state.as_str(), report(&view)), ("completed", "hello"));
@@ -60,6 +60,9 @@ async fn machines_of_both_protocols_stand_side_by_side() {
         .map(|(name, simulator)| (settings(name, &simulator.url()), rules(&["*"])))
         .to_vec();
     let house = house_of(machines, GatewaySettings::default());
+    for name in ["old", "new"] {
+        house.online(name).await;
+    }
     for name in ["old", "new"] {
         let on = |text: &str| DispatchArgs {
             machine: Some(name.to_owned()),
@@ -97,7 +100,7 @@ async fn machines_of_both_protocols_stand_side_by_side() {
 #[tokio::test]
 async fn questions_and_approvals_are_answered() {
     let simulator = older().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("ask").await;
     let asked = house.ended(&started.thread_id).await;
     assert_eq!(
@@ -150,7 +153,7 @@ async fn questions_and_approvals_are_answered() {
 #[tokio::test]
 async fn an_interrupt_that_t3_shows_as_completed_is_an_interrupt() {
     let simulator = older().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("sleep 60").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     let answer = house.interrupt(&started.thread_id, None).await.unwrap();
@@ -173,7 +176,7 @@ async fn an_interrupt_that_t3_shows_as_completed_is_an_interrupt() {
 #[tokio::test]
 async fn an_interrupt_while_codex_asks_does_not_block_the_server() {
     let simulator = older().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.dispatch(asking("approve rm -rf build")).await.unwrap();
     assert_eq!(house.ended(&started.thread_id).await.state, "approval");
     assert_eq!(
@@ -194,7 +197,7 @@ async fn an_interrupt_while_codex_asks_does_not_block_the_server() {
 #[tokio::test]
 async fn what_protocol_1_lacks_is_refused_with_the_version_that_has_it() {
     let simulator = older().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("sleep 60").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     for when_busy in [WhenBusy::Queue, WhenBusy::Steer, WhenBusy::Restart] {
@@ -221,7 +224,7 @@ async fn what_protocol_1_lacks_is_refused_with_the_version_that_has_it() {
 #[tokio::test]
 async fn an_archived_thread_is_listed_refuses_prompts_and_comes_back() {
     let simulator = older().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("say hello").await;
     house.ended(&started.thread_id).await;
     let archive = |archived: bool| ArchiveArgs {
@@ -323,8 +326,8 @@ async fn a_thread_that_others_archive_while_it_works_is_told_of_and_is_watched_w
 async fn a_project_that_cannot_be_read_hides_nothing_of_what_is_followed() {
     let (simulator, folder) = (older().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;
-    let started = house.start("sleep 3").await;
-    house.until(&started.thread_id, |view| view.state == "running").await;
+    let started = house.start("sleep 6").await;
+    house.until(&started.thread_id, |view| view.state != "starting").await;
     simulator.faults().spoil_projects();
     let events = house.until_events(1).await;
     assert_eq!(events[0].kind, "completed", "{}", events[0].body);
@@ -336,7 +339,7 @@ async fn a_project_that_cannot_be_read_hides_nothing_of_what_is_followed() {
 async fn a_server_without_routes_and_markers_is_read_over_its_streams() {
     let simulator = older().await;
     simulator.faults().lack_routes();
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("say hello").await;
     let view = house.ended(&started.thread_id).await;
     assert_eq!((view.state.as_str(), report(&view)), ("completed", "hello"));

@@ -25,7 +25,7 @@ impl House {
 
     /// A thread at work with these prompts queued behind it: its id, the active run's, and theirs.
     async fn with_queue(&self, prompts: &[&str]) -> (String, String, Vec<String>) {
-        let first = self.start("sleep 60").await;
+        let first = self.start("sleep 600").await;
         self.until(&first.thread_id, |view| view.state == "running").await;
         let mut queued = Vec::new();
         for text in prompts {
@@ -61,7 +61,7 @@ fn commands(simulator: &Simulator, kind: &str) -> Vec<String> {
 #[tokio::test]
 async fn the_queue_is_listed_in_its_order_and_a_cancelled_run_never_runs() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, active, queued) = house.with_queue(&["say two", "say three"]).await;
     let listed = house.queue(&thread, QueueAction::List, None).await.unwrap();
     assert_eq!(ids(&listed), queued);
@@ -108,7 +108,7 @@ async fn a_wait_goes_on_for_what_works_after_ones_own_queued_run_was_cancelled()
 #[tokio::test]
 async fn a_queued_message_is_steered_into_the_active_run_once() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, active, queued) = house.with_queue(&["say two"]).await;
     let steered = house
         .queue(&thread, QueueAction::Steer, Some(&queued[0]))
@@ -133,7 +133,7 @@ async fn a_queued_message_is_steered_into_the_active_run_once() {
 #[tokio::test]
 async fn a_held_queue_ends_a_wait_and_goes_on_when_it_is_resumed() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, _, queued) = house.with_queue(&["say two", "say three"]).await;
     assert_eq!(house.stop_and_hold(&thread).await, None);
     let view = house.ended(&thread).await;
@@ -166,7 +166,7 @@ async fn a_held_queue_ends_a_wait_and_goes_on_when_it_is_resumed() {
 #[tokio::test]
 async fn a_queue_moves_on_only_for_who_may_go_on_in_its_thread() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, _, queued) = house.with_queue(&["say two"]).await;
     let low = limited(Limits {
         max_runtime_mode: Some(RuntimeMode::ApprovalRequired),
@@ -190,7 +190,7 @@ async fn a_queue_moves_on_only_for_who_may_go_on_in_its_thread() {
 #[tokio::test]
 async fn a_t3_that_cannot_hold_its_queue_is_not_said_to() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, _, queued) = house.with_queue(&["say two"]).await;
     let args = InterruptArgs {
         thread_id: thread,
@@ -205,55 +205,61 @@ async fn a_t3_that_cannot_hold_its_queue_is_not_said_to() {
 #[tokio::test]
 async fn a_queue_that_a_restart_of_t3_holds_is_resumed() {
     let simulator = newer_simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, _, _) = house.with_queue(&["say two"]).await;
     simulator.restart().await.unwrap();
     let held = house.until(&thread, |view| view.held == Some(true)).await;
     assert_eq!(held.state, "queued");
     let resumed = house.queue(&thread, QueueAction::Resume, None).await.unwrap();
     assert_eq!(resumed.outcome.as_deref(), Some("resumed"));
-    assert_eq!(report(&house.ended(&thread).await), "two");
+    house.until(&thread, |view| report(view) == "two").await;
 }
 
 #[tokio::test]
 async fn a_change_whose_answer_was_lost_happens_once() {
     for cut in [true, false] {
         let simulator = newer_simulator().await;
-        let house = house(&simulator);
+        let house = house(&simulator).await;
         let (thread, active, queued) = house.with_queue(&["say two", "say three", "say four"]).await;
-        simulator.faults().lose_next_answer(cut);
-        let cancelled = house
-            .queue(&thread, QueueAction::Cancel, Some(&queued[0]))
-            .await
-            .unwrap();
+        // Whether nobody knew what became of a change: a busy computer takes longer to connect again than a call waits.
+        let mut unknown = false;
+        let mut change = async |action: QueueAction, run: Option<&str>| {
+            simulator.faults().lose_next_answer(cut);
+            loop {
+                match house.queue(&thread, action, run).await {
+                    Err(error) if error.code == ErrorCode::OutcomeUnknown => unknown = true,
+                    done => break done.unwrap(),
+                }
+            }
+        };
+        let cancelled = change(QueueAction::Cancel, Some(&queued[0])).await;
         assert_eq!(cancelled.outcome.as_deref(), Some("cancelled"));
-        simulator.faults().lose_next_answer(cut);
-        let steered = house
-            .queue(&thread, QueueAction::Steer, Some(&queued[1]))
-            .await
-            .unwrap();
+        let steered = change(QueueAction::Steer, Some(&queued[1])).await;
         assert_eq!(
             (steered.outcome.as_deref(), steered.run_id),
             (Some("steered"), Some(active))
         );
         house.stop_and_hold(&thread).await;
-        simulator.faults().lose_next_answer(cut);
-        let resumed = house.queue(&thread, QueueAction::Resume, None).await.unwrap();
-        assert_eq!(resumed.outcome.as_deref(), Some("resumed"));
+        let resumed = change(QueueAction::Resume, None).await;
+        let outcome = resumed.outcome.as_deref();
+        assert!(
+            outcome == Some("resumed") || unknown && outcome == Some("not_held"),
+            "{resumed:?}"
+        );
         for kind in ["queued-run.cancel", "queued-message.promote-to-steer", "queue.resume"] {
             let mut sent = commands(&simulator, kind);
-            assert!(sent.len() > 1, "{kind} was asked for again");
+            assert!(sent.len() > 1 || unknown, "{kind} was asked for again");
             sent.dedup();
             assert_eq!(sent.len(), 1, "{kind} is one command");
         }
-        assert_eq!(report(&house.ended(&thread).await), "four");
+        house.until(&thread, |view| report(view) == "four").await;
     }
 }
 
 #[tokio::test]
 async fn what_cannot_be_done_is_told_in_the_callers_words() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, active, queued) = house.with_queue(&["say two"]).await;
     let error = house.queue(&thread, QueueAction::Cancel, None).await.unwrap_err();
     assert_eq!(
@@ -309,8 +315,8 @@ async fn what_cannot_be_done_is_told_in_the_callers_words() {
 #[tokio::test]
 async fn an_interrupt_names_the_run_that_is_next_and_a_cancelled_one_is_followed_by_none() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let (thread, _, queued) = house.with_queue(&["say two", "sleep 60"]).await;
+    let house = house(&simulator).await;
+    let (thread, _, queued) = house.with_queue(&["say two", "sleep 600"]).await;
     let taken_off = house.interrupt(&thread, Some(&queued[0])).await.unwrap();
     assert_eq!(taken_off.next_run, None, "what was at work goes on");
     let stopped = house.interrupt(&thread, None).await.unwrap();
@@ -323,7 +329,7 @@ async fn an_interrupt_names_the_run_that_is_next_and_a_cancelled_one_is_followed
 #[tokio::test]
 async fn who_comes_second_is_told_what_became_of_the_run() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (thread, active, queued) = house.with_queue(&["say two", "say three", "say four"]).await;
     // At the same time.
     let steer = || house.queue(&thread, QueueAction::Steer, Some(&queued[0]));
@@ -371,7 +377,7 @@ async fn who_may_not_go_on_in_a_thread_stops_it_and_starts_nothing_by_that() {
         ..InterruptArgs::default()
     };
     let newer = newer_simulator().await;
-    let house_ = house(&newer);
+    let house_ = house(&newer).await;
     let (thread, _, _) = house_.with_queue(&["say two"]).await;
     let stopped = house_.gateway.interrupt(&low, stop(&thread)).await.unwrap();
     assert_eq!((stopped.state.as_str(), &stopped.next_run), ("interrupted", &None));
@@ -382,7 +388,7 @@ async fn who_may_not_go_on_in_a_thread_stops_it_and_starts_nothing_by_that() {
 
     // A T3 that cannot hold goes on, and that is said.
     let older = simulator().await;
-    let house_ = house(&older);
+    let house_ = house(&older).await;
     let (thread, _, queued) = house_.with_queue(&["say two"]).await;
     let stopped = house_.gateway.interrupt(&low, stop(&thread)).await.unwrap();
     assert_eq!(stopped.next_run.as_ref(), Some(&queued[0]));

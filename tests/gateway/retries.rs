@@ -17,7 +17,7 @@ fn with_id(id: &str, text: &str) -> DispatchArgs {
 #[tokio::test]
 async fn a_request_id_starts_one_run_for_ever() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.dispatch(with_id("r", "say one")).await.unwrap();
     let again = house.dispatch(with_id("r", "say one")).await.unwrap();
     assert_eq!(
@@ -26,7 +26,7 @@ async fn a_request_id_starts_one_run_for_ever() {
     );
     assert_eq!((&again.thread_id, &again.run_id), (&first.thread_id, &first.run_id));
     // Another gateway remembers nothing, and still finds it.
-    let restarted = crate::support::house(&simulator);
+    let restarted = crate::support::house(&simulator).await;
     let later = restarted.dispatch(with_id("r", "say one")).await.unwrap();
     assert_eq!((later.existing, later.run_id), (Some(true), first.run_id));
     assert_eq!(simulator.runs().len(), 1);
@@ -35,13 +35,13 @@ async fn a_request_id_starts_one_run_for_ever() {
 #[tokio::test]
 async fn a_request_id_with_other_arguments_is_refused_also_after_a_restart() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     house.dispatch(with_id("r", "say one")).await.unwrap();
     assert_eq!(
         code(house.dispatch(with_id("r", "say two")).await),
         Some(ErrorCode::InvalidRequest)
     );
-    let restarted = crate::support::house(&simulator);
+    let restarted = crate::support::house(&simulator).await;
     assert_eq!(
         code(restarted.dispatch(with_id("r", "say two")).await),
         Some(ErrorCode::InvalidRequest)
@@ -52,7 +52,7 @@ async fn a_request_id_with_other_arguments_is_refused_also_after_a_restart() {
 #[tokio::test]
 async fn equal_calls_with_one_request_id_at_once_start_one_run() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (a, b) = tokio::join!(
         house.dispatch(with_id("r", "say one")),
         house.dispatch(with_id("r", "say one"))
@@ -64,18 +64,18 @@ async fn equal_calls_with_one_request_id_at_once_start_one_run() {
 #[tokio::test]
 async fn a_continued_thread_takes_a_request_id_once() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     let args = || DispatchArgs {
         request_id: Some("r".to_owned()),
-        ..more(&first.thread_id, "sleep 20", WhenBusy::Reject)
+        ..more(&first.thread_id, "sleep 600", WhenBusy::Reject)
     };
     let second = house.dispatch(args()).await.unwrap();
     let again = house.dispatch(args()).await.unwrap();
     assert_eq!((again.existing, &again.run_id), (Some(true), &second.run_id));
     // Another gateway finds its message although the thread is busy with it.
-    let later = crate::support::house(&simulator).dispatch(args()).await.unwrap();
+    let later = crate::support::house(&simulator).await.dispatch(args()).await.unwrap();
     assert_eq!((later.existing, later.run_id), (Some(true), second.run_id));
     assert_eq!(simulator.runs().len(), 2);
 }
@@ -83,7 +83,7 @@ async fn a_continued_thread_takes_a_request_id_once() {
 #[tokio::test]
 async fn a_call_whose_answer_was_lost_is_found_and_an_answered_one_is_not() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let caller = || Caller::named("tester");
     let lost = caller();
     let first = house.gateway.dispatch(&lost, prompt("say one")).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_call_whose_answer_was_lost_is_found_and_an_answered_one_is_not() {
 #[tokio::test]
 async fn an_answer_that_t3_lost_is_asked_for_again() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     house.start("say warm").await;
     simulator.faults().lose_next_answer(true);
     let started = house.start("say once").await;
@@ -115,7 +115,7 @@ async fn an_answer_that_t3_lost_is_asked_for_again() {
 #[tokio::test]
 async fn a_client_that_hangs_up_does_not_stop_a_dispatch_half_way() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     house.start("say warm").await;
     {
         let caller = caller();
@@ -158,7 +158,7 @@ async fn back(simulator: &Simulator, house: &House) {
 #[tokio::test]
 async fn an_unknown_outcome_stays_to_be_found_while_retries_fail() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     house.start("say warm").await;
     for _ in 0..3 {
         simulator.faults().lose_next_answer(true);
@@ -187,7 +187,7 @@ async fn an_unknown_outcome_stays_to_be_found_while_retries_fail() {
 #[tokio::test]
 async fn a_lost_answer_stays_to_be_found_while_the_machine_cannot_be_asked() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let lost = caller();
     let first = house.gateway.dispatch(&lost, prompt("say one")).await.unwrap();
     lost.delivery.lost();
@@ -205,7 +205,7 @@ async fn a_lost_answer_stays_to_be_found_while_the_machine_cannot_be_asked() {
 #[tokio::test]
 async fn an_equal_call_joins_one_whose_caller_hung_up_before_anything_was_sent() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("say warm").await.thread_id;
     house.ended(&thread).await;
     for args in [prompt("say on"), more(&thread, "say on", WhenBusy::Reject)] {
@@ -231,19 +231,19 @@ async fn an_equal_call_joins_one_whose_caller_hung_up_before_anything_was_sent()
 #[tokio::test]
 async fn a_prompt_that_was_taken_off_again_runs_when_it_is_sent_again_with_its_request_id() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     let send = |text: &str| DispatchArgs {
         request_id: Some(text.to_owned()),
         ..more(&first.thread_id, text, WhenBusy::Reject)
     };
-    let (a, b) = tokio::join!(house.dispatch(send("sleep 20")), house.dispatch(send("sleep 21")));
-    let refused = if a.is_err() { "sleep 20" } else { "sleep 21" };
+    let (a, b) = tokio::join!(house.dispatch(send("sleep 600")), house.dispatch(send("sleep 601")));
+    let refused = if a.is_err() { "sleep 600" } else { "sleep 601" };
     assert!(a.is_err() != b.is_err(), "one of them was taken off");
     house.interrupt(&first.thread_id, None).await.unwrap();
     // Another gateway remembers nothing of it.
-    for house in [crate::support::house(&simulator), house] {
+    for house in [crate::support::house(&simulator).await, house] {
         let again = house.dispatch(send(refused)).await.unwrap();
         let view = house.until(&first.thread_id, |view| view.state == "running").await;
         assert_eq!(view.run.map(|run| run.id), again.run_id);
@@ -256,12 +256,12 @@ async fn a_prompt_that_was_taken_off_again_runs_when_it_is_sent_again_with_its_r
 async fn what_a_request_id_started_is_found_although_it_could_not_be_started_now() {
     let simulator = simulator().await;
     let args = || with_id("r", "say one");
-    let first = house(&simulator).dispatch(args()).await.unwrap();
+    let first = house(&simulator).await.dispatch(args()).await.unwrap();
     simulator.faults().set_provider_enabled("codex", false);
-    let later = house(&simulator).dispatch(args()).await.unwrap();
+    let later = house(&simulator).await.dispatch(args()).await.unwrap();
     assert_eq!((later.existing, &later.thread_id), (Some(true), &first.thread_id));
     // A client to which the project is hidden learns nothing of it.
-    let hidden = house_with(&simulator, rules(&["other-*"]));
+    let hidden = house_with(&simulator, rules(&["other-*"])).await;
     assert_eq!(code(hidden.dispatch(args()).await), Some(ErrorCode::ProjectNotFound));
     assert_eq!(simulator.runs().len(), 1);
 }
@@ -269,7 +269,7 @@ async fn what_a_request_id_started_is_found_although_it_could_not_be_started_now
 #[tokio::test]
 async fn a_request_id_that_started_nothing_may_be_used_with_arguments_that_were_put_right() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let wrong = DispatchArgs {
         model: Some("codex/none".to_owned()),
         ..with_id("r", "say one")
@@ -289,7 +289,7 @@ fn heard() -> Caller {
 #[tokio::test]
 async fn an_equal_call_waits_for_what_becomes_of_the_answer_before_it() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     for (n, lost) in [(1, true), (2, false)] {
         let text = format!("say {n}");
         let (first, second, third) = (heard(), heard(), heard());
@@ -325,7 +325,7 @@ async fn an_equal_call_waits_for_what_becomes_of_the_answer_before_it() {
 #[tokio::test]
 async fn a_call_that_was_given_up_and_is_late_takes_the_place_of_its_repetition() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let (first, second) = (heard(), heard());
     first.delivery.lost();
     let two = house.gateway.dispatch(&second, prompt("say one")).await.unwrap();

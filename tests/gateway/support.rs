@@ -11,7 +11,7 @@ use t3code_mcp::fleet::{Fleet, Limits, Patterns, Rules};
 use t3code_mcp::gateway::tracking::{Tracking, WatchedThread, Wish};
 use t3code_mcp::gateway::{
     AnswerArgs, Caller, DispatchAnswer, DispatchArgs, ErrorCode, Gateway, GatewaySettings, InterruptArgs, Ledger,
-    ThreadArgs, ThreadView, ToolError, WaitAnswer, WaitArgs, WhenBusy,
+    MachinesArgs, ThreadArgs, ThreadView, ToolError, WaitAnswer, WaitArgs, WhenBusy,
 };
 use t3code_mcp::lifecycle::Limits as WatchLimits;
 use t3code_mcp::machine::MachineSettings;
@@ -120,8 +120,15 @@ impl KeptHouse {
         }
     }
 
-    /// Over the machine `mac`.
+    /// Over the machine `mac`, which is online then.
     pub async fn over(folder: &Path, simulator: &Simulator) -> Self {
+        let house = Self::away(folder, simulator).await;
+        house.online("mac").await;
+        house
+    }
+
+    /// The same where the machine may be down.
+    pub async fn away(folder: &Path, simulator: &Simulator) -> Self {
         Self::start(folder, vec![(settings("mac", &simulator.url()), rules(&["*"]))]).await
     }
 
@@ -176,16 +183,18 @@ pub fn house_of(machines: Vec<(MachineSettings, Rules)>, gateway: GatewaySetting
     }
 }
 
-/// A gateway over one machine, `mac`, all of whose projects are allowed.
-pub fn house(simulator: &Simulator) -> House {
-    house_with(simulator, rules(&["*"]))
+/// A gateway over one machine, `mac`, all of whose projects are allowed and which is online.
+pub async fn house(simulator: &Simulator) -> House {
+    house_with(simulator, rules(&["*"])).await
 }
 
-pub fn house_with(simulator: &Simulator, rules: Rules) -> House {
-    house_of(
+pub async fn house_with(simulator: &Simulator, rules: Rules) -> House {
+    let house = house_of(
         vec![(settings("mac", &simulator.url()), rules)],
         GatewaySettings::default(),
-    )
+    );
+    house.online("mac").await;
+    house
 }
 
 pub fn caller() -> Caller {
@@ -215,6 +224,17 @@ pub fn more(thread: &str, text: &str, when_busy: WhenBusy) -> DispatchArgs {
 }
 
 impl House {
+    pub fn is_online(&self, machine: &str) -> bool {
+        let listed = self.gateway.machines(&caller(), MachinesArgs::default()).unwrap();
+        let mut machines = listed.machines.iter();
+        machines.any(|listed| listed.name == machine && listed.online)
+    }
+
+    /// Waits until the machine is connected, which a busy computer takes longer for than a call waits.
+    pub async fn online(&self, machine: &str) {
+        eventually("the machine is online", || self.is_online(machine)).await;
+    }
+
     pub async fn dispatch(&self, args: DispatchArgs) -> Result<DispatchAnswer, ToolError> {
         let caller = caller();
         let answer = self.gateway.dispatch(&caller, args).await;

@@ -95,8 +95,8 @@ fn behind(cursor: &str) -> EventsArgs {
 async fn what_was_dispatched_is_watched_and_what_was_not_to_be_is_listed_as_such() {
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;
-    let on = house.start("sleep 20").await;
-    let off = house.dispatch(unwatched("sleep 20")).await.unwrap();
+    let on = house.start("sleep 600").await;
+    let off = house.dispatch(unwatched("sleep 600")).await.unwrap();
     assert_eq!((on.watch, off.watch), (true, false));
     house.until(&off.thread_id, |view| view.state == "running").await;
     let listed = house.gateway.watch(&caller(), WatchArgs::default()).await.unwrap();
@@ -117,7 +117,7 @@ async fn what_was_dispatched_is_watched_and_what_was_not_to_be_is_listed_as_such
 async fn a_thread_that_somebody_else_started_is_watched_from_its_switch_on() {
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
     // Another gateway stands for a person: this one knows nothing of its thread.
-    let person = house(&simulator);
+    let person = house(&simulator).await;
     let thread = person.start("say before").await.thread_id;
     person.ended(&thread).await;
     let house = KeptHouse::over(folder.path(), &simulator).await;
@@ -150,6 +150,7 @@ async fn a_thread_that_somebody_else_started_is_watched_from_its_switch_on() {
     let off = house.switch(&watcher, &thread, false).await.unwrap();
     assert_eq!(ids(&off), (vec![], vec![thread.as_str()]));
     // What was before the switch, and what comes after it was switched off, is not told.
+    person.ended(&thread).await;
     person
         .dispatch(more(&thread, "say untold", WhenBusy::Reject))
         .await
@@ -165,7 +166,7 @@ async fn a_thread_that_somebody_else_started_is_watched_from_its_switch_on() {
 async fn only_who_dispatched_a_run_or_has_no_limits_turns_its_events_off() {
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;
-    let thread = house.start("sleep 20").await.thread_id;
+    let thread = house.start("sleep 600").await.thread_id;
     let limits = Limits {
         machines: Some(vec!["mac".to_owned()]),
         ..Limits::default()
@@ -259,6 +260,7 @@ async fn a_call_that_waits_is_woken_by_the_event_and_by_nothing_that_is_hidden()
     let (simulator, folder) = (simulator().await, tempdir().unwrap());
     let machines = vec![(settings("mac", &simulator.url()), rules(&["t3-smoke"]))];
     let house = KeptHouse::start(folder.path(), machines).await;
+    house.online("mac").await;
     // It has shown its projects.
     house.start("say warm").await;
     house.until_events(1).await;
@@ -372,7 +374,7 @@ async fn events_are_there_while_their_machine_is_away() {
     house.until_events(1).await;
     house.end().await;
     simulator.stop().await;
-    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let house = KeptHouse::away(folder.path(), &simulator).await;
     let found = house.events_for(&caller(), EventsArgs::default()).await.unwrap();
     assert_eq!((found.events.len(), found.truncated), (1, None));
     // By its path alone nobody can tell whether it may be shown: it says so.
@@ -418,7 +420,7 @@ async fn an_answer_stays_within_its_size_and_the_cursor_points_to_its_last_event
 #[tokio::test]
 async fn without_a_ledger_nothing_is_promised() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     assert!(!house.start("say one").await.watch);
     assert_eq!(
         code(house.gateway.events(&caller(), EventsArgs::default(), None).await),

@@ -6,9 +6,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use t3code_mcp::gateway::{
-    ANSWER_CHARS, DispatchArgs, ErrorCode, GatewaySettings, MachinesArgs, ProgressSink, ProjectsArgs, Tick, Until,
+    ANSWER_CHARS, DispatchAnswer, DispatchArgs, ErrorCode, GatewaySettings, ProgressSink, ProjectsArgs, Tick, Until,
     WaitArgs, WhenBusy,
 };
+use t3code_mcp::simulator::Simulator;
 
 use crate::support::*;
 
@@ -22,15 +23,23 @@ impl ProgressSink for Beats {
     }
 }
 
-fn impatient(simulator: &t3code_mcp::simulator::Simulator) -> House {
+async fn impatient(simulator: &Simulator) -> House {
     let settings_of_gateway = GatewaySettings {
         wait_without_progress: Duration::from_millis(300),
         ..GatewaySettings::default()
     };
-    house_of(
+    let house = house_of(
         vec![(settings("mac", &simulator.url()), rules(&["*"]))],
         settings_of_gateway,
-    )
+    );
+    house.online("mac").await;
+    house
+}
+
+/// Stops the run at T3, as somebody else would, however the gateway can or cannot reach it.
+fn stop_at_t3(simulator: &Simulator, run: &DispatchAnswer) {
+    let stop = json!({"type": "run.interrupt", "commandId": "theirs", "threadId": run.thread_id, "runId": run.run_id});
+    simulator.command(&stop).unwrap();
 }
 
 fn once(thread: &str) -> WaitArgs {
@@ -43,8 +52,8 @@ fn once(thread: &str) -> WaitArgs {
 #[tokio::test]
 async fn a_wait_that_runs_out_is_no_error_and_says_not_to_start_again() {
     let simulator = simulator().await;
-    let house = impatient(&simulator);
-    let started = house.start("sleep 20").await;
+    let house = impatient(&simulator).await;
+    let started = house.start("sleep 600").await;
     let waited = house.wait(once(&started.thread_id)).await.unwrap();
     assert_eq!((waited.timed_out, waited.still_running), (true, true));
     assert!(waited.note.unwrap().contains("do not start it again"));
@@ -53,7 +62,7 @@ async fn a_wait_that_runs_out_is_no_error_and_says_not_to_start_again() {
 #[tokio::test]
 async fn a_wait_for_what_rests_returns_at_once() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("say one").await;
     house.ended(&started.thread_id).await;
     let again = house.wait(wait_for(&started.thread_id)).await.unwrap();
@@ -63,7 +72,7 @@ async fn a_wait_for_what_rests_returns_at_once() {
 #[tokio::test]
 async fn a_run_older_than_the_last_dispatch_is_never_told() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("say one").await;
     house.ended(&first.thread_id).await;
     for n in 0..5 {
@@ -83,10 +92,10 @@ async fn a_run_older_than_the_last_dispatch_is_never_told() {
 #[tokio::test]
 async fn a_wait_for_a_named_run_ends_with_that_run() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let first = house.start("sleep 1").await;
     house
-        .dispatch(more(&first.thread_id, "sleep 20", WhenBusy::Queue))
+        .dispatch(more(&first.thread_id, "sleep 600", WhenBusy::Queue))
         .await
         .unwrap();
     let args = WaitArgs {
@@ -108,8 +117,8 @@ async fn a_wait_for_a_named_run_ends_with_that_run() {
 #[tokio::test]
 async fn of_several_threads_any_returns_with_the_first_and_all_with_the_last() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let slow = house.start("sleep 2").await.thread_id;
+    let house = house(&simulator).await;
+    let slow = house.start("sleep 600").await.thread_id;
     let fast = house.start("say fast").await.thread_id;
     let both = |until| WaitArgs {
         thread_ids: Some(vec![slow.clone(), fast.clone()]),
@@ -119,6 +128,7 @@ async fn of_several_threads_any_returns_with_the_first_and_all_with_the_last() {
     };
     let any = house.wait(both(Until::Any)).await.unwrap();
     assert_eq!((any.done, any.still_running), (Some(vec![fast.clone()]), true));
+    house.interrupt(&slow, None).await.unwrap();
     let all = house.wait(both(Until::All)).await.unwrap();
     assert_eq!(
         (all.done, all.still_running),
@@ -130,7 +140,7 @@ async fn of_several_threads_any_returns_with_the_first_and_all_with_the_last() {
 #[tokio::test]
 async fn a_thread_that_cannot_be_waited_for_fails_no_wait_for_others() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let good = house.start("sleep 1").await.thread_id;
     let both = WaitArgs {
         thread_ids: Some(vec!["nope".to_owned(), good.clone()]),
@@ -151,7 +161,7 @@ async fn a_thread_that_cannot_be_waited_for_fails_no_wait_for_others() {
 #[tokio::test]
 async fn any_tells_of_every_thread_that_has_ended() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let mut ids = Vec::new();
     for n in 0..12 {
         ids.push(house.start(&format!("say {n}")).await.thread_id);
@@ -165,7 +175,7 @@ async fn any_tells_of_every_thread_that_has_ended() {
         ..WaitArgs::default()
     };
     // A gateway that has read none of them yet.
-    let waited = crate::support::house(&simulator).wait(any).await.unwrap();
+    let waited = crate::support::house(&simulator).await.wait(any).await.unwrap();
     assert_eq!((waited.done, waited.still_running), (Some(ids), false));
 }
 
@@ -181,7 +191,7 @@ impl ProgressSink for Stuck {
 #[tokio::test]
 async fn a_client_that_takes_no_heartbeat_gets_its_answer_all_the_same() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("sleep 1").await;
     let caller = caller();
     let wait = house.gateway.wait(&caller, wait_for(&started.thread_id), Some(&Stuck));
@@ -192,7 +202,7 @@ async fn a_client_that_takes_no_heartbeat_gets_its_answer_all_the_same() {
 #[tokio::test]
 async fn wrong_arguments_are_refused() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let many = Some(vec!["x".to_owned(); 51]);
     for args in [
         WaitArgs::default(),
@@ -233,57 +243,46 @@ async fn wrong_arguments_are_refused() {
 #[tokio::test]
 async fn a_wait_outlasts_a_machine_that_goes_away() {
     let simulator = simulator().await;
-    let house = impatient(&simulator);
-    let started = house.start("sleep 3").await;
+    let house = impatient(&simulator).await;
+    let started = house.start("sleep 600").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     simulator.stop().await;
-    eventually("the gateway notices", || {
-        !house
-            .gateway
-            .machines(&caller(), MachinesArgs::default())
-            .unwrap()
-            .machines[0]
-            .online
-    })
-    .await;
+    eventually("the gateway notices", || !house.is_online("mac")).await;
     let away = house.wait(once(&started.thread_id)).await.unwrap();
     assert!(away.still_running && away.thread.unwrap().unreachable_since.is_some());
     let (waited, ()) = tokio::join!(house.wait(wait_for(&started.thread_id)), async {
+        stop_at_t3(&simulator, &started);
         simulator.resume().await.unwrap();
     });
-    assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
-}
-
-fn is_online(house: &House) -> bool {
-    let machines = house.gateway.machines(&caller(), MachinesArgs::default());
-    machines.unwrap().machines[0].online
+    assert_eq!(waited.unwrap().thread.unwrap().state, "interrupted");
 }
 
 #[tokio::test]
 async fn a_wait_begun_while_a_machine_hangs_goes_on_and_ends_when_it_is_back() {
     let simulator = simulator().await;
-    let house = impatient(&simulator);
-    let started = house.start("sleep 2").await;
+    let house = impatient(&simulator).await;
+    let started = house.start("sleep 600").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     // Nothing tells yet that it hangs.
     simulator.faults().hang(true);
     let unnoticed = house.wait(once(&started.thread_id)).await.unwrap();
     assert!(unnoticed.still_running && unnoticed.timed_out, "{unnoticed:?}");
     simulator.faults().drop_sockets();
-    eventually("the gateway notices", || !is_online(&house)).await;
+    eventually("the gateway notices", || !house.is_online("mac")).await;
     let noticed = house.wait(once(&started.thread_id)).await.unwrap();
     assert!(noticed.still_running && noticed.thread.unwrap().unreachable_since.is_some());
     let (waited, ()) = tokio::join!(house.wait(wait_for(&started.thread_id)), async {
+        stop_at_t3(&simulator, &started);
         simulator.faults().hang(false);
     });
-    assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
+    assert_eq!(waited.unwrap().thread.unwrap().state, "interrupted");
 }
 
 #[tokio::test]
 async fn a_thread_that_was_seen_is_waited_for_although_its_machine_no_longer_shows_it() {
     let simulator = simulator().await;
-    let house = impatient(&simulator);
-    let started = house.start("sleep 3").await;
+    let house = impatient(&simulator).await;
+    let started = house.start("sleep 600").await;
     house.until(&started.thread_id, |view| view.state == "running").await;
     let threads = async || {
         let projects = house
@@ -294,11 +293,13 @@ async fn a_thread_that_was_seen_is_waited_for_although_its_machine_no_longer_sho
         projects.projects.iter().map(|project| project.threads).sum::<usize>()
     };
     assert_eq!(threads().await, 1);
-    simulator.faults().push_shell_item(json!({
-        "kind": "thread.removed", "sequence": simulator.head() + 1, "location": "active", "threadId": started.thread_id,
-    }));
     let gone = async {
         while threads().await > 0 {
+            // Again each time: a row of the thread that was on its way brings it back.
+            simulator.faults().push_shell_item(json!({
+                "kind": "thread.removed", "sequence": simulator.head() + 1, "location": "active",
+                "threadId": started.thread_id,
+            }));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -307,28 +308,30 @@ async fn a_thread_that_was_seen_is_waited_for_although_its_machine_no_longer_sho
         .expect("the mirror lets go of it");
     simulator.faults().hang(true);
     simulator.faults().drop_sockets();
-    eventually("the gateway notices", || !is_online(&house)).await;
+    eventually("the gateway notices", || !house.is_online("mac")).await;
     let away = house.wait(once(&started.thread_id)).await.unwrap();
     assert!(away.still_running && away.thread.unwrap().unreachable_since.is_some());
     let unseen = house.wait(wait_for("unseen")).await.unwrap_err();
     assert_eq!(unseen.code, ErrorCode::MachineUnreachable);
     let (waited, ()) = tokio::join!(house.wait(wait_for(&started.thread_id)), async {
+        stop_at_t3(&simulator, &started);
         simulator.faults().hang(false);
     });
-    assert_eq!(waited.unwrap().thread.unwrap().state, "completed");
+    assert_eq!(waited.unwrap().thread.unwrap().state, "interrupted");
 }
 
 #[tokio::test]
 async fn a_thread_on_a_machine_that_was_never_reached_is_not_waited_for() {
     let simulator = simulator().await;
     simulator.faults().hang(true);
-    let house = house(&simulator);
-    // Far less patience than the wait's own 25 s: it fails when the first snapshot has not come.
-    let wait = house.wait(wait_for("some-thread"));
-    let error = tokio::time::timeout(Duration::from_secs(15), wait)
-        .await
-        .unwrap()
-        .unwrap_err();
+    let machines = vec![(settings("mac", &simulator.url()), rules(&["*"]))];
+    let house = house_of(machines, GatewaySettings::default());
+    // Far longer than the test's own patience: it fails when the first snapshot has not come.
+    let wait = WaitArgs {
+        timeout: Some(600),
+        ..wait_for("some-thread")
+    };
+    let error = house.wait(wait).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::MachineUnreachable);
     assert!(error.message.contains("mac"), "{error}");
 }
@@ -336,8 +339,8 @@ async fn a_thread_on_a_machine_that_was_never_reached_is_not_waited_for() {
 #[tokio::test]
 async fn open_waits_are_answered_when_the_gateway_stops() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let started = house.start("sleep 20").await;
+    let house = house(&simulator).await;
+    let started = house.start("sleep 600").await;
     let beats = Beats::default();
     let caller = caller();
     let wait = house.gateway.wait(&caller, wait_for(&started.thread_id), Some(&beats));
@@ -357,7 +360,7 @@ async fn open_waits_are_answered_when_the_gateway_stops() {
 #[tokio::test]
 async fn a_message_may_be_as_long_as_it_likes_and_the_answer_stays_within_its_size() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let started = house.start("big 300").await;
     let waited = house.wait(wait_for(&started.thread_id)).await.unwrap();
     let written = serde_json::to_string(&waited).unwrap();
@@ -375,6 +378,8 @@ async fn a_wait_over_several_machines_is_partial_while_one_is_away_and_finds_its
         ]
     };
     let first = house_of(machines(), GatewaySettings::default());
+    first.online("near").await;
+    first.online("far").await;
     let start = async |machine: &str, text: &str| {
         let args = DispatchArgs {
             machine: Some(machine.to_owned()),
@@ -383,10 +388,11 @@ async fn a_wait_over_several_machines_is_partial_while_one_is_away_and_finds_its
         first.dispatch(args).await.unwrap().thread_id
     };
     let (here, there) = (start("near", "say here").await, start("far", "sleep 3").await);
-    first.until(&there, |view| view.state == "running").await;
+    first.until(&there, |view| view.state != "starting").await;
     far.stop().await;
     // It was away from the beginning: nobody knows yet whose the thread is.
     let house = house_of(machines(), GatewaySettings::default());
+    house.online("near").await;
     let both = |until| WaitArgs {
         thread_ids: Some(vec![there.clone(), here.clone()]),
         timeout: Some(25),
@@ -424,6 +430,7 @@ async fn a_machine_that_hangs_is_named_where_others_have_something_to_tell() {
         (settings("far", &far.url()), rules(&["*"])),
     ];
     let house = house_of(machines, GatewaySettings::default());
+    house.online("near").await;
     let here = DispatchArgs {
         machine: Some("near".to_owned()),
         ..prompt("say here")
@@ -448,7 +455,7 @@ async fn a_machine_that_hangs_is_named_where_others_have_something_to_tell() {
 #[tokio::test]
 async fn fifty_threads_are_waited_for_together_and_fit_into_one_answer() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let mut ids = Vec::new();
     for _ in 0..50 {
         ids.push(house.start("sleep 1").await.thread_id);

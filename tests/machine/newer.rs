@@ -17,6 +17,7 @@ async fn online(options: SimulatorOptions) -> (Simulator, Arc<Machine>, DropGuar
         .unwrap();
     let (machine, guard) = machine(&simulator.url());
     machine.ready(PATIENCE).await.unwrap();
+    until(&machine, |machine| machine.status().online).await;
     (simulator, machine, guard)
 }
 
@@ -130,6 +131,7 @@ async fn a_server_without_bounded_reads_is_asked_for_one_once_and_then_for_the_w
         }
         let (machine, _guard) = machine(&simulator.url());
         machine.ready(PATIENCE).await.unwrap();
+        until(&machine, |machine| machine.status().online).await;
         let thread = thread_with_runs(&machine, 1).await;
         let first = machine.read_thread(&thread).await.unwrap();
         run_to_its_end(&machine, &thread, 2).await;

@@ -5,7 +5,7 @@ use t3code_mcp::machine::{Answer, DispatchMode, Machine, MachineError, Respond, 
 use t3code_mcp::protocol::{CommandId, MessageId, ProjectId, ProviderInstanceId, RunId, RuntimeRequestId, ThreadId};
 use t3code_mcp::simulator::Simulator;
 
-use super::support::{by_someone_else, launch, online, until, until_row};
+use super::support::{by_someone_else, launch, machine, online, simulator, until, until_row};
 
 fn message(name: &str, thread: &ThreadId, text: &str) -> SendMessage {
     SendMessage {
@@ -111,8 +111,11 @@ async fn an_unknown_project_is_refused_before_anything_is_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_on_which_nothing_would_start_is_refused_until_it_is_enabled() {
-    let (simulator, machine, _guard) = online().await;
+    // Before the machine comes: it hears of later changes only after a while.
+    let simulator = simulator().await;
     simulator.faults().set_provider_enabled("grok", false);
+    let (machine, _guard) = machine(&simulator.url());
+    until(&machine, |machine| machine.status().online).await;
     let refused = machine.launch(&launch("one", "say hello")).await;
     assert!(
         matches!(&refused, Err(MachineError::Unsafe(message)) if message.contains("grok")),

@@ -13,7 +13,7 @@ use t3code_mcp::machine::{MachineSettings, RuntimeMode};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tokio::net::TcpListener;
 
-use crate::support::{Running, machine, rules, settings, simulator, start_of};
+use crate::support::{Running, machine, rules, settings, simulator, start_of, start_online};
 use crate::tools::{redacted, snapshot};
 
 /// A machine that is well, alone at an endpoint, and others of which each has its trouble.
@@ -28,7 +28,7 @@ impl World {
         let well = simulator().await;
         let mut capped = rules(&["*"]);
         capped.max_runtime_mode = Some(RuntimeMode::AutoAcceptEdits);
-        let alone = start_of(vec![machine("mac", &well, capped)], settings()).await;
+        let alone = start_online(vec![machine("mac", &well, capped)], settings()).await;
 
         let locked = Simulator::start(SimulatorOptions {
             token: Some("another-token".to_owned()),
@@ -43,9 +43,16 @@ impl World {
             at(machine("newer", &slow, rules(&["*"])), &newer().await),
             at(machine("off", &slow, rules(&["*"])), "http://127.0.0.1:1"),
         ];
+        let troubled = start_of(members, settings()).await;
+        // Each is connected, or it is known why not.
+        let known = |answer: &Value| {
+            let mut machines = answer["machines"].as_array().unwrap().iter();
+            machines.all(|machine| machine["online"] == true || !machine["error"].is_null())
+        };
+        troubled.until("t3_machines", json!({}), known).await;
         Self {
             alone,
-            troubled: start_of(members, settings()).await,
+            troubled,
             simulators: vec![well, locked, reading, slow],
         }
     }

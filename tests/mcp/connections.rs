@@ -6,7 +6,7 @@ use t3code_mcp::http::Connections;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::support::{Running, settings, start};
+use crate::support::{PATIENCE, Running, settings, start};
 
 async fn limited(connections: Connections) -> Running {
     let mut settings = settings();
@@ -17,7 +17,7 @@ async fn limited(connections: Connections) -> Running {
 /// Short for heads; what is kept for the next request is kept for long.
 fn short_heads() -> Connections {
     Connections {
-        head_within: Duration::from_millis(200),
+        head_within: Duration::from_millis(600),
         idle_within: Duration::from_mins(10),
         ..Connections::default()
     }
@@ -48,7 +48,7 @@ async fn heard(stream: &mut TcpStream) -> String {
             }
         }
     };
-    let ended = tokio::time::timeout(Duration::from_secs(20), reading).await;
+    let ended = tokio::time::timeout(PATIENCE, reading).await;
     assert!(
         ended.is_ok(),
         "the server says nothing and does not close: {}",
@@ -111,7 +111,7 @@ async fn a_connection_too_many_is_told_so_and_the_place_of_one_that_ended_is_fre
             .starts_with("HTTP/1.1 200")
         {}
     };
-    tokio::time::timeout(Duration::from_secs(20), free).await.unwrap();
+    tokio::time::timeout(PATIENCE, free).await.unwrap();
     second.write_all(HEALTH.as_bytes()).await.unwrap();
     assert!(heard(&mut second).await.starts_with("HTTP/1.1 200"));
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use t3code_mcp::fleet::Limits;
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
-use crate::support::{Running, limited, machine, rules, settings, start_of, start_over};
+use crate::support::{Running, limited, machine, offline, rules, settings, start_online, start_over};
 
 async fn simulated() -> Simulator {
     let options = SimulatorOptions {
@@ -155,7 +155,7 @@ async fn a_hidden_thread_has_no_diff_and_a_reader_may_look() {
     let simulator = simulated().await;
     let endpoint = start_over(&simulator, settings()).await;
     let id = thread(&endpoint, &["edit a.rs"]).await;
-    let hidden = start_of(vec![machine("mac", &simulator, rules(&["web-*"]))], settings()).await;
+    let hidden = start_online(vec![machine("mac", &simulator, rules(&["web-*"]))], settings()).await;
     let there = hidden.error("t3_diff", json!({"thread_id": id})).await;
     let nowhere = hidden.error("t3_diff", json!({"thread_id": "nowhere"})).await;
     assert_eq!(there["code"], "thread_not_found");
@@ -173,9 +173,7 @@ async fn a_hidden_thread_has_no_diff_and_a_reader_may_look() {
         "diff"
     );
     simulator.stop().await;
-    while reader.answer("t3_machines", json!({})).await["machines"][0]["online"] == true {
-        tokio::task::yield_now().await;
-    }
+    offline(&reader).await;
     assert_eq!(
         reader.error("t3_diff", json!({"thread_id": id})).await["code"],
         "machine_unreachable"

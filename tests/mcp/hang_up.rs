@@ -33,8 +33,10 @@ async fn a_wait_ends_when_its_client_hangs_up_in_both_eras() {
         let seen = seen(key);
         seen.began.notified().await;
         call.abort();
-        until(key, || seen.unheard.load(Ordering::SeqCst) == 1).await;
-        assert!(matches!(delivered(&seen), Some(Delivered::Lost(_))));
+        until(key, || {
+            seen.unheard.load(Ordering::SeqCst) == 1 && matches!(delivered(&seen), Some(Delivered::Lost(_)))
+        })
+        .await;
     }
 }
 

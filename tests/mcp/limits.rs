@@ -10,7 +10,7 @@ use t3code_mcp::mcp::Client;
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 use tempfile::TempDir;
 
-use crate::support::{Running, failure, machine, messages, rules, settings, start_kept};
+use crate::support::{PATIENCE, Running, failure, machine, messages, rules, settings, start_kept};
 
 const OWNER: &str = "owner-token-0123456789";
 const MACHINES: &str = "machines-token-0123456789";
@@ -292,6 +292,7 @@ impl World {
             secret,
             _ledger: ledger,
         };
+        world.online().await;
         world.shown.thread = world.asking(&world.shown).await;
         world.elsewhere.thread = world.asking(&world.elsewhere).await;
         world.secret.thread = world.asking(&world.secret).await;
@@ -307,6 +308,20 @@ impl World {
             cursor = more["cursor"].clone();
         }
         world
+    }
+
+    /// Waits until both machines are connected.
+    async fn online(&self) {
+        let look = async {
+            let all = |answer: &Value| {
+                let mut machines = answer["machines"].as_array().unwrap().iter();
+                machines.all(|machine| machine["online"] == true)
+            };
+            while !all(&self.owner("t3_machines", json!({})).await) {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.expect("they are online");
     }
 
     /// A thread that waits for a decision.

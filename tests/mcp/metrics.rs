@@ -9,7 +9,9 @@ use t3code_mcp::http::HttpSettings;
 use t3code_mcp::machine::RuntimeMode;
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
-use crate::support::{ALICE, Running, limited, machine, rules, settings, start, start_kept, start_of};
+use crate::support::{
+    ALICE, PATIENCE, Running, limited, machine, online, rules, settings, start, start_kept, start_online,
+};
 
 /// What a scrape says: numbers by name with labels.
 type Scraped = BTreeMap<String, f64>;
@@ -70,6 +72,22 @@ fn read(text: &str) -> Scraped {
     scraped
 }
 
+/// Waits until the numbers are so.
+async fn until(endpoint: &Running, so: impl Fn(&Scraped) -> bool) -> Scraped {
+    let look = async {
+        loop {
+            let scraped = scrape(endpoint).await;
+            if so(&scraped) {
+                return scraped;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, look)
+        .await
+        .expect("the numbers come to it")
+}
+
 async fn simulator() -> Simulator {
     Simulator::start(SimulatorOptions::default()).await.unwrap()
 }
@@ -84,6 +102,7 @@ async fn the_numbers_follow_what_happens() {
         settings(),
     )
     .await;
+    online(&endpoint).await;
     endpoint.answer("t3_dispatch", json!({"prompt": "say one"})).await;
     let asks = endpoint.answer("t3_dispatch", json!({"prompt": "ask"})).await;
     let thread = &asks["thread_id"];
@@ -97,18 +116,14 @@ async fn the_numbers_follow_what_happens() {
     );
     endpoint.error("t3_nothing", json!({})).await;
 
-    let mut scraped = Scraped::new();
-    for _ in 0..200 {
-        scraped = scrape(&endpoint).await;
-        if scraped["t3code_mcp_events_total{kind=\"question\"}"] > 0.0
+    let scraped = until(&endpoint, |scraped| {
+        scraped["t3code_mcp_events_total{kind=\"question\"}"] > 0.0
             && scraped["t3code_mcp_events_total{kind=\"completed\"}"] > 0.0
-            // T3's row of the ended one may come after the event.
+            // T3's row of the ended one may come after the event, and the end of its watching, too.
             && scraped["t3code_mcp_machine_busy_threads{machine=\"mac\"}"] < 1.5
-        {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+            && scraped["t3code_mcp_machine_watched_runs{machine=\"mac\"}"] < 1.5
+    })
+    .await;
     for (name, value) in [
         ("t3code_mcp_owner", 1.0),
         ("t3code_mcp_machine_up{machine=\"mac\"}", 1.0),
@@ -148,7 +163,7 @@ async fn the_numbers_follow_what_happens() {
 #[tokio::test]
 async fn an_open_wait_counts_and_a_machine_that_went_away_says_why() {
     let simulator = simulator().await;
-    let endpoint = Arc::new(start_of(vec![machine("mac", &simulator, rules(&["*"]))], settings()).await);
+    let endpoint = Arc::new(start_online(vec![machine("mac", &simulator, rules(&["*"]))], settings()).await);
     let works = endpoint.answer("t3_dispatch", json!({"prompt": "sleep 600"})).await;
     let (waits, thread) = (Arc::clone(&endpoint), works["thread_id"].clone());
     let waiting = tokio::spawn(async move {
@@ -157,16 +172,10 @@ async fn an_open_wait_counts_and_a_machine_that_went_away_says_why() {
             .await
     });
     let open = "t3code_mcp_calls_open{tool=\"t3_wait\"}";
-    while scrape(&endpoint).await[open] < 1.0 {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until(&endpoint, |scraped| scraped[open] > 0.5).await;
     simulator.stop().await;
     let problem = "t3code_mcp_machine_problem{machine=\"mac\",code=\"machine_unreachable\"}";
-    let mut scraped = scrape(&endpoint).await;
-    while !scraped.contains_key(problem) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        scraped = scrape(&endpoint).await;
-    }
+    let scraped = until(&endpoint, |scraped| scraped.contains_key(problem)).await;
     assert!(scraped["t3code_mcp_machine_up{machine=\"mac\"}"] < 0.5);
     assert!(!scraped.contains_key("t3code_mcp_machine_silent_seconds{machine=\"mac\"}"));
     // Without a ledger nothing is said of one.
@@ -177,7 +186,7 @@ async fn an_open_wait_counts_and_a_machine_that_went_away_says_why() {
 #[tokio::test]
 async fn what_t3_says_is_no_label() {
     let simulator = simulator().await;
-    let endpoint = start_of(vec![machine("mac", &simulator, rules(&["*"]))], settings()).await;
+    let endpoint = start_online(vec![machine("mac", &simulator, rules(&["*"]))], settings()).await;
     endpoint
         .answer("t3_dispatch", json!({"prompt": "say one", "title": "a\"} 1\nforged 2"}))
         .await;

@@ -4,7 +4,7 @@ use serde_json::json;
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
-use crate::support::{limited, machine, rules, settings, start_of, start_over};
+use crate::support::{limited, machine, rules, settings, start_of, start_online, start_over};
 
 async fn simulated(folders: &[&str]) -> Simulator {
     let mut options = SimulatorOptions::default();
@@ -40,15 +40,13 @@ async fn a_folder_becomes_a_project_once_and_takes_work_at_once() {
 async fn a_lost_answer_makes_no_second_project() {
     let simulator = simulated(&["/srv/shop"]).await;
     let endpoint = start_over(&simulator, settings()).await;
-    // It waits for the connection, so that the answer that is lost is the right one.
-    endpoint.answer("t3_projects", json!({})).await;
     simulator.faults().lose_next_answer(true);
     let added = endpoint
         .answer("t3_add_project", json!({"machine": "mac", "path": "/srv/shop"}))
         .await;
     assert_eq!(added["title"], "shop");
-    let all = endpoint.answer("t3_projects", json!({})).await;
-    assert_eq!(all["projects"].as_array().unwrap().len(), 2, "{all}");
+    let both = |all: &serde_json::Value| all["projects"].as_array().unwrap().len() == 2;
+    endpoint.until("t3_projects", json!({}), both).await;
 }
 
 #[tokio::test]
@@ -102,7 +100,7 @@ async fn a_path_outside_the_allowlist_is_refused_whatever_its_title_and_whatever
         ..Limits::default()
     };
     for endpoint in [
-        start_of(
+        start_online(
             vec![machine("mac", &simulator, rules(&["/srv/*", "t3-smoke"]))],
             settings(),
         )
@@ -143,7 +141,7 @@ async fn a_reader_adds_nothing_and_a_machine_that_is_away_says_so() {
         "insufficient_scope"
     );
     simulator.stop().await;
-    let endpoint = start_over(&simulator, settings()).await;
+    let endpoint = start_of(vec![machine("mac", &simulator, rules(&["*"]))], settings()).await;
     assert_eq!(
         endpoint.error("t3_add_project", add).await["code"],
         "machine_unreachable"

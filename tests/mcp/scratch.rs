@@ -4,7 +4,7 @@ use serde_json::json;
 use t3code_mcp::fleet::{Limits, Patterns, Rules};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
-use crate::support::{limited, machine, rules, settings, start_of};
+use crate::support::{limited, machine, rules, settings, start_online};
 
 async fn simulated(gate: bool) -> Simulator {
     let options = SimulatorOptions {
@@ -25,7 +25,7 @@ fn scratching(patterns: &[&str]) -> Rules {
 #[tokio::test]
 async fn a_dispatch_without_a_project_works_in_the_scratch_folder() {
     let simulator = simulated(true).await;
-    let endpoint = start_of(vec![machine("mac", &simulator, scratching(&["web-*"]))], settings()).await;
+    let endpoint = start_online(vec![machine("mac", &simulator, scratching(&["web-*"]))], settings()).await;
     let started = endpoint.answer("t3_dispatch", json!({"prompt": "say hello"})).await;
     assert_eq!(started["path"], "/home/dev/.t3/base/scratch");
     let id = &started["thread_id"];
@@ -51,12 +51,12 @@ async fn a_dispatch_without_a_project_works_in_the_scratch_folder() {
     assert_eq!(again["path"], started["path"]);
 
     // Another gateway knows it from the beginning, and one without the setting does not.
-    let other = start_of(vec![machine("mac", &simulator, scratching(&["web-*"]))], settings()).await;
+    let other = start_online(vec![machine("mac", &simulator, scratching(&["web-*"]))], settings()).await;
     assert_eq!(
         other.answer("t3_thread", json!({"thread_id": id})).await["state"],
         "completed"
     );
-    let without = start_of(vec![machine("mac", &simulator, rules(&["web-*"]))], settings()).await;
+    let without = start_online(vec![machine("mac", &simulator, rules(&["web-*"]))], settings()).await;
     assert_eq!(
         without.error("t3_thread", json!({"thread_id": id})).await["code"],
         "thread_not_found"
@@ -73,7 +73,7 @@ async fn a_dispatch_without_a_project_works_in_the_scratch_folder() {
 #[tokio::test]
 async fn a_repeated_dispatch_without_a_project_finds_the_first() {
     let simulator = simulated(true).await;
-    let endpoint = start_of(vec![machine("mac", &simulator, scratching(&["*"]))], settings()).await;
+    let endpoint = start_online(vec![machine("mac", &simulator, scratching(&["*"]))], settings()).await;
     let dispatch = json!({"prompt": "say hello", "request_id": "once"});
     let first = endpoint.answer("t3_dispatch", dispatch.clone()).await;
     let again = endpoint.answer("t3_dispatch", dispatch).await;
@@ -87,7 +87,7 @@ async fn a_repeated_dispatch_without_a_project_finds_the_first() {
 #[tokio::test]
 async fn a_server_without_a_scratch_folder_says_so() {
     let simulator = simulated(false).await;
-    let endpoint = start_of(vec![machine("mac", &simulator, scratching(&["*"]))], settings()).await;
+    let endpoint = start_online(vec![machine("mac", &simulator, scratching(&["*"]))], settings()).await;
     let refused = endpoint.error("t3_dispatch", json!({"prompt": "say hello"})).await;
     assert_eq!(refused["code"], "invalid_request");
     assert!(
@@ -109,7 +109,7 @@ async fn a_client_with_projects_of_its_own_needs_a_pattern_for_it() {
             projects: Some(Patterns::new(patterns).unwrap()),
             ..Limits::default()
         };
-        let endpoint = start_of(vec![machine("mac", &simulator, scratching(&["t3-*"]))], limited(own)).await;
+        let endpoint = start_online(vec![machine("mac", &simulator, scratching(&["t3-*"]))], limited(own)).await;
         if allowed {
             endpoint.answer("t3_dispatch", json!({"prompt": "say hello"})).await;
         } else {
@@ -122,7 +122,7 @@ async fn a_client_with_projects_of_its_own_needs_a_pattern_for_it() {
         read_only: true,
         ..Limits::default()
     };
-    let reader = start_of(vec![machine("mac", &simulator, scratching(&["*"]))], limited(reader)).await;
+    let reader = start_online(vec![machine("mac", &simulator, scratching(&["*"]))], limited(reader)).await;
     assert_eq!(
         reader.error("t3_dispatch", json!({"prompt": "x"})).await["code"],
         "insufficient_scope"

@@ -29,6 +29,9 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+/// Longer than anything takes; only a failure reaches it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The gateway keeps nothing for trial tools, so what they see lives here, by the `key` that each call gives.
 #[derive(Default)]
 pub struct Seen {
@@ -155,9 +158,16 @@ pub async fn simulator() -> Simulator {
     Simulator::start(options).await.unwrap()
 }
 
-/// An endpoint over one simulated machine, `mac`, all of whose projects are allowed.
+/// An endpoint over one simulated machine, `mac`, all of whose projects are allowed and which is online.
 pub async fn start_over(simulator: &Simulator, settings: HttpSettings) -> Running {
-    start_of(vec![machine("mac", simulator, rules(&["*"]))], settings).await
+    start_online(vec![machine("mac", simulator, rules(&["*"]))], settings).await
+}
+
+/// An endpoint over these machines, once they are online.
+pub async fn start_online(members: Vec<(MachineSettings, Rules)>, settings: HttpSettings) -> Running {
+    let endpoint = start_of(members, settings).await;
+    online(&endpoint).await;
+    endpoint
 }
 
 /// The rules of a machine that allows what matches.
@@ -180,7 +190,7 @@ pub fn machine(name: &str, simulator: &Simulator, rules: Rules) -> (MachineSetti
     (settings, rules)
 }
 
-/// An endpoint over these machines.
+/// An endpoint over these machines, some of which may be down.
 pub async fn start_of(members: Vec<(MachineSettings, Rules)>, settings: HttpSettings) -> Running {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let (stop, machines) = (CancellationToken::new(), CancellationToken::new());
@@ -341,6 +351,21 @@ impl Running {
         result["structuredContent"].clone()
     }
 
+    /// The answer of a call that is repeated until it is so.
+    pub async fn until(&self, tool: &str, arguments: Value, so: impl Fn(&Value) -> bool) -> Value {
+        let look = async {
+            loop {
+                let answer = self.answer(tool, arguments.clone()).await;
+                if so(&answer) {
+                    return answer;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, look).await;
+        found.unwrap_or_else(|_| panic!("{tool} {arguments} never came to it"))
+    }
+
     /// The error of a call that does not.
     pub async fn error(&self, tool: &str, arguments: Value) -> Value {
         failure(&result(self.modern_call(tool, &arguments)).await)
@@ -492,24 +517,22 @@ pub async fn first_bytes(response: Response) -> (String, impl Sized) {
 
 /// Waits until every machine of the endpoint answers, however busy this computer is.
 pub async fn online(endpoint: &Running) {
-    let look = async {
-        loop {
-            let answer = endpoint.answer("t3_machines", serde_json::json!({})).await;
-            let machines = answer["machines"].as_array().unwrap();
-            if machines.iter().all(|machine| machine["online"] == true) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    let all = |answer: &Value| {
+        let mut machines = answer["machines"].as_array().unwrap().iter();
+        machines.all(|machine| machine["online"] == true)
     };
-    tokio::time::timeout(Duration::from_mins(1), look)
-        .await
-        .expect("the machines answer");
+    endpoint.until("t3_machines", json!({}), all).await;
+}
+
+/// Waits until the endpoint knows that its first machine is away.
+pub async fn offline(endpoint: &Running) {
+    let away = |answer: &Value| answer["machines"][0]["online"] == false;
+    endpoint.until("t3_machines", json!({}), away).await;
 }
 
 /// Waits for a condition; fails loudly when it never comes.
 pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let waited = tokio::time::timeout(Duration::from_secs(20), async {
+    let waited = tokio::time::timeout(PATIENCE, async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -1,13 +1,11 @@
 //! The list of threads: states, pages, searches, what is hidden, and machines that are away.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::simulator::{Simulator, SimulatorOptions};
 
-use crate::support::{Running, limited, machine, rules, settings, start_of, start_over};
+use crate::support::{Running, limited, machine, offline, rules, settings, start_online, start_over};
 
 async fn simulated() -> Simulator {
     Simulator::start(SimulatorOptions::default()).await.unwrap()
@@ -32,14 +30,11 @@ async fn thread(endpoint: &Running, project: &str, prompt: &str) -> String {
 
 /// Waits until T3's rows say, too, that nothing runs; they come after the threads, and a row that changes is read anew.
 async fn rested(endpoint: &Running) {
-    loop {
-        let answer = endpoint.answer("t3_projects", json!({"machine": "mac"})).await;
-        let projects = answer["projects"].as_array().unwrap();
-        if projects.iter().all(|project| project["running"] == 0) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let rests = |answer: &Value| {
+        let mut projects = answer["projects"].as_array().unwrap().iter();
+        projects.all(|project| project["running"] == 0)
+    };
+    endpoint.until("t3_projects", json!({"machine": "mac"}), rests).await;
 }
 
 /// Id and state of each listed thread.
@@ -71,12 +66,15 @@ async fn threads_come_newest_first_each_in_its_state() {
             json!({"thread_ids": [said, failed, asked], "until": "all", "timeout": 60}),
         )
         .await;
-    // It was not made through the gateway, which sees it a moment later.
-    while !ids(&endpoint.answer("t3_threads", json!({})).await).contains(&seeded) {
-        tokio::task::yield_now().await;
-    }
-
-    let all = endpoint.answer("t3_threads", json!({})).await;
+    // The last was not made through the gateway, which sees it a moment later, and T3's rows come after the threads.
+    let shown = |all: &Value| {
+        let listed = states(all);
+        listed.iter().any(|(id, _)| *id == seeded)
+            && [(&said, "completed"), (&failed, "failed"), (&asked, "question")]
+                .iter()
+                .all(|(id, state)| listed.iter().any(|(known, is)| known == *id && is == state))
+    };
+    let all = endpoint.until("t3_threads", json!({}), shown).await;
     let mut listed = states(&all);
     let times: Vec<Timestamp> = all["threads"]
         .as_array()
@@ -130,9 +128,9 @@ async fn the_rows_word_is_not_taken_for_an_end() {
     let simulator = simulated().await;
     let endpoint = start_over(&simulator, settings()).await;
     let id = thread(&endpoint, "t3-smoke", "sleep 600").await;
-    while endpoint.answer("t3_thread", json!({"thread_id": id})).await["state"] != "running" {
-        tokio::task::yield_now().await;
-    }
+    endpoint
+        .until("t3_thread", json!({"thread_id": id}), |view| view["state"] == "running")
+        .await;
     let more = json!({"thread_id": id, "prompt": "say more", "when_busy": "queue"});
     let queued = endpoint.answer("t3_dispatch", more).await["run_id"].clone();
     endpoint
@@ -141,8 +139,11 @@ async fn the_rows_word_is_not_taken_for_an_end() {
     // T3's row says `cancelled` now, the word of the newest run.
     let listed = endpoint.answer("t3_threads", json!({"state": "cancelled"})).await;
     assert_eq!(ids(&listed), Vec::<String>::new());
-    let listed = endpoint.answer("t3_threads", json!({"state": "running"})).await;
-    assert_eq!(ids(&listed), [id]);
+    endpoint
+        .until("t3_threads", json!({"state": "running"}), |listed| {
+            ids(listed) == [id.as_str()]
+        })
+        .await;
 }
 
 #[tokio::test]
@@ -150,13 +151,9 @@ async fn pages_hold_while_threads_move() {
     let simulator = simulated().await;
     let endpoint = start_over(&simulator, settings()).await;
     let seeded = simulator.seed_threads(7);
-    let shown = || async {
-        let all = endpoint.answer("t3_threads", json!({"limit": 50})).await;
-        ids(&all).len()
-    };
-    while shown().await < seeded.len() {
-        tokio::task::yield_now().await;
-    }
+    endpoint
+        .until("t3_threads", json!({"limit": 50}), |all| ids(all).len() == seeded.len())
+        .await;
     let mut told = Vec::new();
     let mut arguments = json!({"limit": 2, "project": "t3-smoke"});
     let mut newer = Value::Null;
@@ -177,17 +174,11 @@ async fn pages_hold_while_threads_move() {
                 let rename = json!({"type": "thread.metadata.update", "commandId": format!("rename-{id}"), "threadId": id, "title": "Renamed"});
                 simulator.command(&rename).unwrap();
             }
-            let renamed = || async {
-                let first = endpoint.answer("t3_threads", json!({"limit": 2})).await;
-                first["threads"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .all(|thread| thread["title"] == "Renamed")
+            let renamed = |first: &Value| {
+                let mut threads = first["threads"].as_array().unwrap().iter();
+                threads.all(|thread| thread["title"] == "Renamed")
             };
-            while !renamed().await {
-                tokio::task::yield_now().await;
-            }
+            endpoint.until("t3_threads", json!({"limit": 2}), renamed).await;
         }
         arguments["cursor"] = json!(cursor);
     }
@@ -246,15 +237,9 @@ async fn t3_searches_where_it_can_and_the_gateway_where_it_cannot() {
     assert_eq!(ids(&found), [deep], "{found}");
     assert_eq!(found["searched"], json!([{"machine": "mac", "by": "gateway"}]));
     // The shell shows a new thread a moment after its dispatch was answered.
-    let shown = async {
-        loop {
-            let found = endpoint.answer("t3_threads", json!({"query": "OTHER"})).await;
-            if !ids(&found).is_empty() {
-                break found;
-            }
-        }
-    };
-    let found = tokio::time::timeout(Duration::from_secs(30), shown).await.unwrap();
+    let found = endpoint
+        .until("t3_threads", json!({"query": "OTHER"}), |found| !ids(found).is_empty())
+        .await;
     assert_eq!(json!(ids(&found)), json!([titled]), "{found}");
     assert_eq!(found["threads"][0]["found"]["source"], "title");
 }
@@ -278,11 +263,11 @@ async fn threads_of_other_threads_agents_come_when_asked_for() {
     let item =
         json!({"kind": "thread.updated", "sequence": simulator.head() + 1, "location": "active", "thread": child});
     simulator.faults().push_shell_item(item);
-    let with_them = || async { endpoint.answer("t3_threads", json!({"subagents": true})).await };
-    while ids(&with_them().await).len() < 2 {
-        tokio::task::yield_now().await;
-    }
-    let listed = with_them().await;
+    let listed = endpoint
+        .until("t3_threads", json!({"subagents": true}), |listed| {
+            ids(listed).len() == 2
+        })
+        .await;
     let marked = listed["threads"]
         .as_array()
         .unwrap()
@@ -299,12 +284,13 @@ async fn what_is_hidden_is_in_no_list_and_found_by_no_search() {
     let open = start_over(&simulator, settings()).await;
     thread(&open, "secret", "The hidden treasure.\nsay done").await;
     let shown = thread(&open, "t3-smoke", "The shown treasure.\nsay done").await;
-    assert_eq!(
-        ids(&open.answer("t3_threads", json!({"query": "treasure"})).await).len(),
-        2
-    );
+    open.until("t3_threads", json!({"query": "treasure"}), |found| {
+        ids(found).len() == 2
+    })
+    .await;
+    rested(&open).await;
 
-    let by_rules = start_of(vec![machine("mac", &simulator, rules(&["t3-*"]))], settings()).await;
+    let by_rules = start_online(vec![machine("mac", &simulator, rules(&["t3-*"]))], settings()).await;
     let narrow = Limits {
         projects: Some(Patterns::new(["t3-*"]).unwrap()),
         read_only: true,
@@ -313,7 +299,9 @@ async fn what_is_hidden_is_in_no_list_and_found_by_no_search() {
     let by_client = start_over(&simulator, limited(narrow)).await;
     for endpoint in [by_rules, by_client] {
         for arguments in [json!({}), json!({"query": "treasure"}), json!({"state": "completed"})] {
-            let answer = endpoint.answer("t3_threads", arguments.clone()).await;
+            let answer = endpoint
+                .until("t3_threads", arguments.clone(), |answer| !ids(answer).is_empty())
+                .await;
             assert_eq!(ids(&answer), [shown.as_str()], "{arguments}");
             assert!(
                 !answer.to_string().contains("secret") && !answer.to_string().contains("hidden"),
@@ -335,7 +323,7 @@ async fn what_is_hidden_is_in_no_list_and_found_by_no_search() {
 async fn a_machine_that_is_away_keeps_what_was_seen_and_claims_no_end() {
     let (mac, pc) = (simulated().await, simulated().await);
     let machines = vec![machine("mac", &mac, rules(&["*"])), machine("pc", &pc, rules(&["*"]))];
-    let endpoint = start_of(machines, settings()).await;
+    let endpoint = start_online(machines, settings()).await;
     let seen = thread(&endpoint, "t3-smoke", "say one").await;
     rested(&endpoint).await;
     assert_eq!(
@@ -344,13 +332,11 @@ async fn a_machine_that_is_away_keeps_what_was_seen_and_claims_no_end() {
     );
     let unseen = thread(&endpoint, "t3-smoke", "say two").await;
     pc.seed_threads(1);
-    while endpoint.answer("t3_threads", json!({"machine": "pc"})).await["threads"] == json!([]) {
-        tokio::task::yield_now().await;
-    }
+    endpoint
+        .until("t3_threads", json!({"machine": "pc"}), |there| !ids(there).is_empty())
+        .await;
     mac.stop().await;
-    while endpoint.answer("t3_machines", json!({})).await["machines"][0]["online"] == true {
-        tokio::task::yield_now().await;
-    }
+    offline(&endpoint).await;
     let all = endpoint.answer("t3_threads", json!({})).await;
     assert_eq!(all["unreachable"][0]["machine"], "mac");
     let listed = states(&all);
@@ -381,18 +367,19 @@ async fn hostile_text_and_many_threads_stay_within_an_answer() {
         let rename = json!({"type": "thread.metadata.update", "commandId": format!("rename-{id}"), "threadId": id, "title": title});
         simulator.command(&rename).unwrap();
     }
+    // They were not made through the gateway, which sees them a moment later.
+    endpoint
+        .until("t3_projects", json!({}), |shown| shown["projects"][0]["threads"] == 50)
+        .await;
     let mut told = Vec::new();
-    while told.len() < 50 {
-        told.clear();
-        let mut arguments = json!({"limit": 50});
-        loop {
-            // The answer's size is looked at by whoever asks.
-            let page = endpoint.answer("t3_threads", arguments.clone()).await;
-            told.extend(ids(&page));
-            match page["next_cursor"].as_str() {
-                Some(cursor) => arguments["cursor"] = json!(cursor),
-                None => break,
-            }
+    let mut arguments = json!({"limit": 50});
+    loop {
+        // The answer's size is looked at by whoever asks.
+        let page = endpoint.answer("t3_threads", arguments.clone()).await;
+        told.extend(ids(&page));
+        match page["next_cursor"].as_str() {
+            Some(cursor) => arguments["cursor"] = json!(cursor),
+            None => break,
         }
     }
     told.sort();

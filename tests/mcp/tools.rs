@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
-use crate::support::{ALICE, Running, failure, result, settings, simulator, start_over};
+use crate::support::{ALICE, Running, failure, machine, result, rules, settings, simulator, start_of, start_over};
 
 /// A client and all that it was told.
 struct Client<'a> {
@@ -226,7 +226,7 @@ async fn what_goes_wrong_is_told_alike_in_both_eras() {
 async fn a_machine_that_is_down_is_told_and_delays_nobody() {
     let simulator = simulator().await;
     simulator.stop().await;
-    let endpoint = start_over(&simulator, settings()).await;
+    let endpoint = start_of(vec![machine("mac", &simulator, rules(&["*"]))], settings()).await;
     let client = Client::modern(&endpoint);
     let projects = client.answer("t3_projects", json!({})).await;
     assert_eq!(projects["unreachable"][0]["machine"], "mac");

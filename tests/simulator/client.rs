@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 /// Longer than anything takes; only a hung server reaches it.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What [`Socket::next`] tells when nothing came at all; no close code of a server.
 pub const NOTHING_CAME: u16 = 0;

@@ -171,7 +171,7 @@ async fn an_answer_to_a_question_that_outlived_its_run_starts_another() {
 #[tokio::test]
 async fn background_work_goes_on_after_its_run_and_ends() {
     let mut newer = start(SimulatorOptions::default()).await;
-    newer.control.command(&say("t", "1", "background 1")).await;
+    newer.control.command(&say("t", "1", "background 3")).await;
     let tasks = |item: &Value| item["thread"]["pendingBackgroundTasks"].as_array().map_or(0, Vec::len);
     let rows = newer
         .shell

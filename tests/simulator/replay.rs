@@ -16,7 +16,7 @@ use crate::shape::differences;
 /// The good bearer.
 const TOKEN: &str = "recorded";
 /// Longer than any recorded run takes.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a run is looked at whose end is awaited.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
