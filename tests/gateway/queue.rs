@@ -93,15 +93,17 @@ async fn the_queue_is_listed_in_its_order_and_a_cancelled_run_never_runs() {
 #[tokio::test]
 async fn a_wait_goes_on_for_what_works_after_ones_own_queued_run_was_cancelled() {
     let simulator = simulator().await;
-    let house = house(&simulator);
-    let (thread, active, queued) = house.with_queue(&["say two"]).await;
+    let house = house(&simulator).await;
+    let (thread, _, queued) = house.with_queue(&["say two"]).await;
     let cancel = house.queue(&thread, QueueAction::Cancel, Some(&queued[0]));
     cancel.await.unwrap();
     let (waited, interrupted) = tokio::join!(house.ended(&thread), house.interrupt(&thread, None));
     interrupted.unwrap();
+    // What became of the caller's own run is told with it.
+    let own = waited.run.map(|run| (run.id, run.status));
     assert_eq!(
-        (waited.state.as_str(), waited.run.map(|run| run.id)),
-        ("interrupted", Some(active))
+        (waited.state.as_str(), own),
+        ("interrupted", Some((queued[0].clone(), "cancelled".to_owned())))
     );
 }
 

@@ -474,7 +474,7 @@ async fn fifty_threads_are_waited_for_together_and_fit_into_one_answer() {
 #[tokio::test]
 async fn a_wait_ends_when_its_machine_is_unpaired() {
     let simulator = simulator().await;
-    let house = house(&simulator);
+    let house = house(&simulator).await;
     let thread = house.start("sleep 600").await.thread_id;
     let (waited, dismissed) = tokio::join!(house.wait(wait_for(&thread)), async {
         tokio::task::yield_now().await;
