@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::Method;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use tokio::net::UnixListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -36,6 +38,9 @@ const CHANGES_WITHIN: Duration = Duration::from_secs(15);
 
 /// How often that is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How often the owner looks whether its socket is still there.
+const SOCKET_SEEN_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a process that a client started leaves the place to one that serves before it looks again.
 const YIELDS_FOR: Duration = Duration::from_millis(300);
@@ -167,15 +172,7 @@ impl<'a> Role<'a> {
     async fn own(&mut self, endpoint: &Endpoint) {
         let Some(seat) = &self.seat else { return };
         let stop = seat.stop.clone();
-        let mut serving = Box::pin(async {
-            match self.listen() {
-                Ok(listener) => http::serve(listener, endpoint.clone(), stop.clone()).await,
-                Err(error) => {
-                    tracing::error!(%error, "no other process can work through this one: its socket cannot be made");
-                    stop.cancelled().await;
-                }
-            }
-        });
+        let mut serving = Box::pin(self.serve_others(endpoint, &stop));
         tokio::select! {
             () = serving.as_mut() => return,
             () = self.server.asked_to_hand_over(), if self.rank == Rank::Speaks => {}
@@ -197,6 +194,49 @@ impl<'a> Role<'a> {
         }
         if let Some(seat) = self.seat.take() {
             seat.ledger.close().await;
+        }
+    }
+
+    /// Serves whoever comes by the socket until the stop, and makes it again when somebody has removed it: nobody else could.
+    async fn serve_others(&self, endpoint: &Endpoint, stop: &CancellationToken) {
+        let mut listeners = FuturesUnordered::new();
+        let mut failed = false;
+        loop {
+            match self.listen() {
+                Ok(listener) => {
+                    failed = false;
+                    listeners.push(http::serve(listener, endpoint.clone(), stop.clone()));
+                }
+                Err(error) if !failed => {
+                    failed = true;
+                    tracing::error!(%error, "no other process can work through this one: its socket cannot be made");
+                }
+                Err(_) => {}
+            }
+            let until_the_stop = async {
+                while listeners.next().await.is_some() {}
+                stop.cancelled().await;
+            };
+            tokio::select! {
+                biased;
+                () = until_the_stop => return,
+                () = self.socket_removed() => {}
+            }
+            if !failed {
+                tracing::warn!("the socket of the state directory was removed; it is made again");
+            }
+        }
+    }
+
+    /// Waits until the socket's file is not there.
+    async fn socket_removed(&self) {
+        let path = self.state.path().join(SOCKET_FILE);
+        loop {
+            tokio::time::sleep(SOCKET_SEEN_EVERY).await;
+            let looked = path.symlink_metadata();
+            if looked.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+                return;
+            }
         }
     }
 

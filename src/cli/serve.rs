@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let working_directory = if flags.stdio {
         WorkingDirectory::Closed
     } else {
-        WorkingDirectory::ConfigAndEnv
+        WorkingDirectory::Open
     };
     let mut config = flags.settings.load(working_directory)?;
     logging::start(&config.log)?;

@@ -27,10 +27,8 @@ const OUR_FOLDER: &str = "t3code-mcp";
 pub enum WorkingDirectory {
     /// Nothing: an MCP client may start the program inside any repository.
     Closed,
-    /// `t3code.toml`.
-    Config,
     /// `t3code.toml`, and `.env` if it belongs to the user and nobody else can write it.
-    ConfigAndEnv,
+    Open,
 }
 
 /// What the command line says about the configuration.
@@ -145,7 +143,7 @@ fn read_env_file(request: &Request, environment: &mut Environment, notes: &mut V
         return Ok(());
     }
     let path = request.directory.join(ENV_FILE);
-    if request.working_directory != WorkingDirectory::ConfigAndEnv || path.symlink_metadata().is_err() {
+    if request.working_directory == WorkingDirectory::Closed || path.symlink_metadata().is_err() {
         return Ok(());
     }
     match distrust(&path) {
@@ -175,7 +173,7 @@ fn find_config(request: &Request, environment: &Environment) -> Result<Option<Pa
         )?;
         return Ok(Some(path));
     }
-    if request.working_directory != WorkingDirectory::Closed {
+    if request.working_directory == WorkingDirectory::Open {
         let path = request.directory.join(CONFIG_FILE);
         if path.exists() {
             return Ok(Some(path));

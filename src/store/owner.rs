@@ -1,7 +1,8 @@
 //! Who owns a state directory: one process at a time keeps the ledger, watches and delivers.
 //!
-//! The lock is the kernel's: it goes with its process, however that ends. Taking it opens nothing else; `cli` takes it before the ledger is
-//! opened and keeps it until the ledger is closed.
+//! The locks are the kernel's: they go with their process, however that ends. The directory itself is locked, since a file in it may be removed,
+//! and such a file besides, since earlier versions look at that one alone. Taking them opens nothing else; `cli` takes them before the ledger
+//! is opened and keeps them until the ledger is closed.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -20,7 +21,8 @@ const SERVING_FILE: &str = "serving.lock";
 /// The right to keep the ledger of a state directory, until it is dropped.
 #[derive(Debug)]
 pub struct Ownership {
-    /// Holds the lock by being open.
+    /// These hold the locks by being open.
+    _directory: File,
     _file: File,
 }
 
@@ -30,12 +32,16 @@ impl Ownership {
     /// # Errors
     /// The file cannot be made, opened or locked.
     pub fn take(state: &Path) -> io::Result<Option<Self>> {
+        let directory = File::open(state)?;
         let file = open(state, OWNER_FILE)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(Self::taken(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
+        for lock in [directory.try_lock(), file.try_lock()] {
+            match lock {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
         }
+        Ok(Some(Self::taken(directory, file)))
     }
 
     /// Waits until nobody else has it. Dropping the future gives up; then the thread that waits for the kernel gives it back when it comes.
@@ -43,29 +49,28 @@ impl Ownership {
     /// # Errors
     /// The file cannot be made, opened or locked.
     pub async fn wait(state: &Path) -> io::Result<Self> {
+        let directory = File::open(state)?;
         let file = open(state, OWNER_FILE)?;
         let (sender, receiver) = oneshot::channel();
         // The runtime's own threads are few, and it would wait for one that blocks when the process ends.
         thread::Builder::new().name("owner".to_owned()).spawn(move || {
-            let locked = loop {
-                match file.lock() {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    other => break other,
-                }
-            };
-            // Nobody waits any more: the file is closed, and the lock with it.
-            let _ = sender.send(locked.map(|()| Self::taken(file)));
+            let locked = lock(&directory).and_then(|()| lock(&file));
+            // Nobody waits any more: the files are closed, and the locks with them.
+            let _ = sender.send(locked.map(|()| Self::taken(directory, file)));
         })?;
         receiver.await.map_err(io::Error::other)?
     }
 
-    fn taken(mut file: File) -> Self {
+    fn taken(directory: File, mut file: File) -> Self {
         // For the person who looks: nothing reads it, and a full disk is no reason to own nothing.
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         if let Err(error) = written {
             tracing::debug!(%error, "the owner's process id could not be written down");
         }
-        Self { _file: file }
+        Self {
+            _directory: directory,
+            _file: file,
+        }
     }
 }
 
@@ -101,6 +106,16 @@ impl Serving {
     }
 }
 
+/// Waits until nobody else has the lock.
+fn lock(file: &File) -> io::Result<()> {
+    loop {
+        match file.lock() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
 fn open(state: &Path, name: &str) -> io::Result<File> {
     OpenOptions::new()
         .create(true)
@@ -122,6 +137,9 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let first = Ownership::take(state.path()).unwrap();
         assert!(first.is_some());
+        assert!(Ownership::take(state.path()).unwrap().is_none());
+        // Whoever cleans up does not make room for a second one.
+        std::fs::remove_file(state.path().join(OWNER_FILE)).unwrap();
         assert!(Ownership::take(state.path()).unwrap().is_none());
         drop(first);
         assert!(Ownership::take(state.path()).unwrap().is_some());

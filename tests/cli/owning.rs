@@ -408,6 +408,21 @@ fn the_socket_speaks_mcp_to_its_user_and_to_nobody_else() {
     );
 }
 
+#[test]
+fn a_socket_that_somebody_removed_is_made_again() {
+    let machine = Machine::start();
+    let hook = Receiver::start();
+    let place = place(&machine, &hook);
+    let _owner = Client::start(&place);
+    let socket = find_socket(&place);
+    std::fs::remove_file(&socket).unwrap();
+    until("the socket is back", || socket.exists());
+    // Who comes now works through the owner.
+    let mut second = Client::start(&place);
+    assert_eq!(second.done(1, "t3_dispatch", &work("second", 1))["watch"], true);
+    until("the end is told", || !threads_told(&hook).is_empty());
+}
+
 fn find_socket(place: &Place) -> PathBuf {
     fn find(directory: &Path) -> Option<PathBuf> {
         let entries: Vec<_> = std::fs::read_dir(directory)
