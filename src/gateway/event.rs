@@ -128,12 +128,17 @@ pub struct EventScene<'a> {
     pub now: Timestamp,
 }
 
+/// As precise as T3's own times.
+fn to_the_millisecond(at: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millisecond()).unwrap_or(at)
+}
+
 /// The body of an event. `thread` is the read that it was concluded from; `timed_out` are its runs that finished for too long.
 pub fn event_body(scene: &EventScene<'_>, told: &Told, thread: Option<&Thread>, timed_out: Vec<RunId>) -> EventBody {
     let body = EventBody {
         id: scene.id.to_owned(),
         event: told.kind.as_str().to_owned(),
-        occurred_at: told.at.to_string(),
+        occurred_at: to_the_millisecond(told.at).to_string(),
         machine: scene.machine.to_owned(),
         thread_id: scene.thread_id.to_owned(),
         origin: told.watch.origin.clone(),

@@ -11,6 +11,9 @@ use super::reply::refusal;
 /// The most that is read of a refusal's text.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
+/// rmcp's words for a request of an older revision that belongs to no session.
+const NO_SESSION: &str = "Session ID is required";
+
 pub(super) async fn pass<F>(request: Request, next: impl FnOnce(Request) -> F) -> Response
 where
     F: Future<Output = Response>,
@@ -28,10 +31,19 @@ where
     }
     let (mut parts, body) = response.into_parts();
     let text = axum::body::to_bytes(body, MAX_TEXT_BYTES).await.unwrap_or_default();
-    let (told, body) = refusal(parts.status, word(parts.status), &String::from_utf8_lossy(&text), None).into_parts();
+    let text = String::from_utf8_lossy(&text);
+    let (told, body) = refusal(parts.status, word(parts.status), &text, hint(&text)).into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.extend(told.headers);
     Response::from_parts(parts, Body::new(body))
+}
+
+/// What helps where rmcp's words leave one alone.
+fn hint(text: &str) -> Option<&'static str> {
+    text.contains(NO_SESSION).then_some(
+        "Send `initialize` first, and the mcp-session-id of its answer with each request after it. Revision 2026-07-28 needs no session: \
+         it names itself in the header mcp-protocol-version and in `_meta`.",
+    )
 }
 
 fn word(status: StatusCode) -> &'static str {

@@ -5,7 +5,21 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use t3code_mcp::gateway::Delivered;
 
-use crate::support::{ALICE, BOB, delivered, first_bytes, initialize, messages, result, seen, settings, start, until};
+use crate::support::{
+    ALICE, BOB, delivered, first_bytes, initialize, messages, result, seen, settings, simulator, start, start_over,
+    until,
+};
+
+#[tokio::test]
+async fn a_request_of_an_older_revision_without_a_session_is_told_what_to_do() {
+    let simulator = simulator().await;
+    let endpoint = start_over(&simulator, settings()).await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let response = endpoint.post(ALICE).json(&list).send().await.unwrap();
+    assert_eq!(response.status(), 400);
+    let refused: Value = response.json().await.unwrap();
+    assert!(refused["hint"].as_str().unwrap().contains("initialize"), "{refused}");
+}
 
 #[tokio::test]
 async fn a_session_is_its_owners_alone_and_an_unknown_one_is_exactly_404() {
