@@ -2,6 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value)]
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,6 +101,30 @@ fn recorded_threads_say_what_became_of_each_turn() {
     insta::with_settings!({snapshot_path => concat!(env!("CARGO_MANIFEST_DIR"), "/snapshots"), prepend_module_to_snapshot => true}, {
         insta::assert_snapshot!(said);
     });
+}
+
+#[test]
+fn what_is_read_whole_is_what_the_chunks_of_the_stream_make() {
+    let chunks = lines("message-chunks");
+    for name in RECORDINGS {
+        let mut made: BTreeMap<&str, String> = BTreeMap::new();
+        for chunk in chunks.iter().filter(|chunk| chunk["recording"] == name) {
+            let message = &chunk["payload"];
+            // Each is appended; the last brings nothing, and replaces nothing.
+            let text = made.entry(message["messageId"].as_str().unwrap()).or_default();
+            text.push_str(message["text"].as_str().unwrap());
+        }
+        let reads = reads(name);
+        let threads = reads.iter().map(|(_, body)| decode(body, &Memory::default()));
+        let shown: BTreeMap<String, String> = threads
+            .flat_map(|thread| thread.messages)
+            .map(|message| (message.id.0, message.text))
+            .collect();
+        for (id, text) in made {
+            assert_eq!(shown.get(id), Some(&text), "{name}: {id}");
+        }
+    }
+    assert_eq!(chunks.len(), 98);
 }
 
 #[test]
