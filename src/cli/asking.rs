@@ -233,7 +233,7 @@ pub(super) fn gateway_settings(config: &Config) -> GatewaySettings {
 
 /// Loads the config of a command that asks, and starts its log. Without machines there is nothing to ask.
 pub(super) fn config(flags: &SettingFlags<false>) -> Result<Config, Failure> {
-    let config = flags.load(WorkingDirectory::Open)?;
+    let config = flags.load(WorkingDirectory::Config)?;
     logging::start_if_asked(flags, &config.log)?;
     if config.machines.is_empty()
         && let Some(unusable) = unusable_credentials(&config).next()

@@ -76,7 +76,7 @@ struct Report {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut checks = Vec::new();
     // It looks as `serve` would, `.env` included.
-    match args.settings.load(WorkingDirectory::Open) {
+    match args.settings.load(WorkingDirectory::ConfigAndEnv) {
         Ok(config) => {
             logging::start_if_asked(&args.settings, &config.log)?;
             checks.extend(configuration(&config));

@@ -97,7 +97,7 @@ impl From<State> for DeliveryState {
 
 /// Does what is asked and prints it.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let config = args.settings.load(WorkingDirectory::Open)?;
+    let config = args.settings.load(WorkingDirectory::Config)?;
     logging::start_if_asked(&args.settings, &config.log)?;
     runtime::run_alone(act(&config, &args.action))?
 }

@@ -68,7 +68,7 @@ pub(super) struct UnpairArgs {
 
 /// Pairs.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let config = args.settings.load(WorkingDirectory::Open)?;
+    let config = args.settings.load(WorkingDirectory::Config)?;
     logging::start_if_asked(&args.settings, &config.log)?;
     let request = requested(&config, args)?;
     let state = StateDir::open(&config.state_dir).map_err(Failure::said)?;
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Forgets.
 pub(super) fn unpair(args: &UnpairArgs) -> Result<(), Failure> {
-    let config = args.settings.load(WorkingDirectory::Open)?;
+    let config = args.settings.load(WorkingDirectory::Config)?;
     logging::start_if_asked(&args.settings, &config.log)?;
     let name = &args.machine;
     machine_name(name).map_err(|problem| Failure::said(format_args!("the machine {name:?} {problem}")))?;

@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let working_directory = if flags.stdio {
         WorkingDirectory::Closed
     } else {
-        WorkingDirectory::Open
+        WorkingDirectory::ConfigAndEnv
     };
     let mut config = flags.settings.load(working_directory)?;
     logging::start(&config.log)?;

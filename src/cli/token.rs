@@ -24,7 +24,7 @@ pub(super) struct Args {
 
 /// Prints the bearer.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let config = args.settings.load(WorkingDirectory::Open)?;
+    let config = args.settings.load(WorkingDirectory::Config)?;
     if config.server.auth == Auth::None {
         return Err(Failure::said("server.auth is \"none\", so the endpoint takes no token"));
     }

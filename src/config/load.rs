@@ -27,8 +27,10 @@ const OUR_FOLDER: &str = "t3code-mcp";
 pub enum WorkingDirectory {
     /// Nothing: an MCP client may start the program inside any repository.
     Closed,
+    /// `t3code.toml`.
+    Config,
     /// `t3code.toml`, and `.env` if it belongs to the user and nobody else can write it.
-    Open,
+    ConfigAndEnv,
 }
 
 /// What the command line says about the configuration.
@@ -143,7 +145,7 @@ fn read_env_file(request: &Request, environment: &mut Environment, notes: &mut V
         return Ok(());
     }
     let path = request.directory.join(ENV_FILE);
-    if request.working_directory == WorkingDirectory::Closed || path.symlink_metadata().is_err() {
+    if request.working_directory != WorkingDirectory::ConfigAndEnv || path.symlink_metadata().is_err() {
         return Ok(());
     }
     match distrust(&path) {
@@ -173,7 +175,7 @@ fn find_config(request: &Request, environment: &Environment) -> Result<Option<Pa
         )?;
         return Ok(Some(path));
     }
-    if request.working_directory == WorkingDirectory::Open {
+    if request.working_directory != WorkingDirectory::Closed {
         let path = request.directory.join(CONFIG_FILE);
         if path.exists() {
             return Ok(Some(path));

@@ -127,7 +127,7 @@ pub const SETTINGS: &[Setting] = &[
     .variable(CONFIG_VARIABLE)
     .flag("config"),
     Setting::outside_the_file(
-        "A file of `NAME=value` lines that stand in for environment variables which are not set. Without it each command reads \
+        "A file of `NAME=value` lines that stand in for environment variables which are not set. Without it `serve` and `doctor` read \
          `./.env`, if it belongs to the user and nobody else can write it (not with `--stdio`).",
     )
     .flag("env-file"),

@@ -29,7 +29,7 @@ impl Trial {
             env_file: None,
             flags: BTreeMap::new(),
             directory: root.path().join("cwd"),
-            working_directory: WorkingDirectory::Open,
+            working_directory: WorkingDirectory::ConfigAndEnv,
         };
         let home = root.path().join("home").display().to_string();
         Self {
@@ -279,8 +279,7 @@ fn an_env_file_of_another_user_is_left_alone() {
 #[test]
 fn only_what_may_read_the_env_file_reads_it() {
     let mut trial = Trial::new().file("cwd/.env", "T3CODE_MCP_PORT=9\n");
-    assert_eq!(trial.load().unwrap().server.port, 9);
-    trial.request.working_directory = WorkingDirectory::Closed;
+    trial.request.working_directory = WorkingDirectory::Config;
     assert_eq!(trial.load().unwrap().server.port, 8000);
 }
 

@@ -145,7 +145,10 @@ impl Check<'_> {
         self.token_variables.insert(variable.to_owned());
         let token = self.variable_token(variable);
         if token.is_none() && self.context.environment.get(variable).is_none() {
-            self.wrong(path, format!("names {variable}, which is not set. {remedy}"));
+            self.wrong(
+                path,
+                format!("names {variable}, which is not set. {remedy}; a file of variables is named with --env-file"),
+            );
         }
         token
     }

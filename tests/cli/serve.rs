@@ -94,15 +94,15 @@ fn it_leaves_an_env_file_alone_that_others_can_write_and_says_so() {
 }
 
 #[test]
-fn each_command_reads_the_env_file_as_serve_does() {
-    let place = Place::new()
-        .config("[server]\nhost = \"127.0.0.1\"\n[[server.client]]\nname = \"one\"\ntoken_env = \"ONE\"\n")
-        .file(
-            "cwd/.env",
-            "T3CODE_MCP_TOKEN=from-the-env-file-0123456789\nONE=another-one-of-its-own-0123456789\n",
-            0o600,
-        );
-    assert!(place.run(&["token"]).out.contains("from-the-env-file"));
+fn only_serve_and_doctor_read_the_env_file() {
+    let place = Place::new().file("cwd/.env", "T3CODE_MCP_TOKEN=from-the-env-file-0123456789\n", 0o600);
+    assert!(!place.run(&["token"]).out.contains("from-the-env-file"));
+    assert!(
+        place
+            .run(&["token", "--env-file", ".env"])
+            .out
+            .contains("from-the-env-file")
+    );
     assert!(place.run(&["doctor"]).out.contains("cwd/.env"));
 }
 
