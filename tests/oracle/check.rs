@@ -109,7 +109,8 @@ fn wanted<'a>(observer: &'a Observer, online: &[(Timestamp, Timestamp)], sure: S
             let (kinds, must) = if run.watch().on {
                 end(observer, thread, run)
             } else {
-                (BTreeSet::new(), false)
+                let early = told_before_its_end(run).then_some("completed");
+                (early.into_iter().collect(), false)
             };
             wanted.push(Wanted {
                 kinds,
@@ -133,6 +134,13 @@ fn wanted<'a>(observer: &'a Observer, online: &[(Timestamp, Timestamp)], sure: S
         }
     }
     wanted
+}
+
+/// Whether a run that finished for too long was watched when it counted as completed; who switched it off later was told.
+fn told_before_its_end(run: &Run) -> bool {
+    let end = run.end.as_ref().map_or(Timestamp::MAX, |(at, _)| *at);
+    let counted = run.finishing.map(|since| since + FINISH_TIMEOUT);
+    counted.is_some_and(|counted| counted <= end && run.watched(counted, end).0)
 }
 
 /// What is told of a watched run's end, and whether anything must be.
@@ -260,7 +268,15 @@ fn content(wanted: &Wanted<'_>, event: &Event, kind: &str, slow: bool) -> Result
             None => is_for(run.watch()),
         };
     }
-    is_for(run.watch())?;
+    if told_before_its_end(run) {
+        // To whoever watched it when it was told.
+        let fit = run.watches.iter().filter(|(_, watch)| watch.on);
+        fit.map(|(_, watch)| is_for(watch))
+            .find(Result::is_ok)
+            .unwrap_or_else(|| is_for(run.watch()))?;
+    } else {
+        is_for(run.watch())?;
+    }
     let Some((at, _)) = run.end.as_ref().filter(|_| thread.deleted.is_none()) else {
         return Ok(());
     };
