@@ -49,6 +49,7 @@ fn thread(row: v1::ThreadShell, sequence: u64, memory: &Memory, now: Timestamp) 
     if let Some(run) = newest {
         conclude(run, turn.as_deref(), &row, &session, memory, now)?;
     }
+    let unknown_words = super::unknown::of_row(&row);
     let model = selection(row.model_selection);
     Ok(Thread {
         sequence,
@@ -64,7 +65,7 @@ fn thread(row: v1::ThreadShell, sequence: u64, memory: &Memory, now: Timestamp) 
         background: Vec::new(),
         usage: None,
         models: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words,
         active_turn: None,
         session: row.session.map(|session| session.status.as_str().to_owned()),
         resumes_at: None,

@@ -71,7 +71,7 @@ fn thread(
             })
             .collect(),
         background: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words: super::unknown::of_thread(&thread),
         active_turn: active_turn(&thread, &served),
         usage: thread
             .activities

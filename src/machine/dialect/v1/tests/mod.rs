@@ -19,6 +19,8 @@ use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, Mirror, ShellItem};
 use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
+mod unknown;
+
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
 }
