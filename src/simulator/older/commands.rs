@@ -183,6 +183,11 @@ impl Older {
             // At once, before anything is delivered.
             self.change(ix, now, |thread| thread.head[flag(false)] = json!(false));
         }
+        if self.deaf {
+            let detail = "No active provider session is bound to this thread.";
+            let payload = json!({"requestId": id, "detail": detail});
+            return self.activity(ix, now, ("error", failed), None, &payload);
+        }
         let work = self.threads.get(ix).and_then(|thread| thread.work.clone());
         let Some((turn, open)) = work.and_then(|work| {
             let open = work

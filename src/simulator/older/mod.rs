@@ -106,6 +106,8 @@ pub(crate) struct Older {
     wedged: bool,
     /// There are no routes for shell and threads, as on the oldest servers.
     pub(crate) routeless: bool,
+    /// Answers are taken and do not reach the agent.
+    pub(crate) deaf: bool,
     /// Snapshots tell projects in a way that nobody can read.
     pub(crate) spoils_projects: bool,
 }
@@ -123,6 +125,7 @@ impl Older {
             started_at: now,
             wedged: false,
             routeless: false,
+            deaf: false,
             spoils_projects: false,
         }
     }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Call, ConfigItem, Dialect, v2};
+use crate::lifecycle::RunFacts;
 use crate::machine::domain::{
     Answer, InteractionMode, Launch, Launched, NewProject, Project, Provider, Respond, RuntimeMode, SearchMatch,
     SendMessage, Thread, ThreadRow, Turns,
@@ -91,8 +92,17 @@ impl Dialect for Protocol1 {
         shell::read_archived(value, &self.memory)
     }
 
-    fn read_archived_thread(&self, value: &RawValue, thread: &ThreadId) -> Result<Option<Thread>, MachineError> {
-        archive::read_archived_thread(value, thread, &self.memory, jiff::Timestamp::now())
+    fn read_archived_thread(
+        &self,
+        value: &RawValue,
+        thread: &ThreadId,
+        known: &[RunFacts],
+    ) -> Result<Option<Thread>, MachineError> {
+        archive::read_archived_thread(value, thread, known, &self.memory)
+    }
+
+    fn is_settling(&self, thread: &ThreadId) -> bool {
+        self.memory.is_settling(thread)
     }
 
     fn providers(&self) -> Result<Call, MachineError> {
@@ -180,6 +190,7 @@ impl Dialect for Protocol1 {
     }
 
     fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError> {
+        self.memory.handle_sent(&launch.message, jiff::Timestamp::now());
         commands::launch_in_steps(launch)
     }
 
@@ -196,6 +207,7 @@ impl Dialect for Protocol1 {
     }
 
     fn send_message(&self, message: &SendMessage) -> Result<Call, MachineError> {
+        self.memory.handle_sent(&message.message, jiff::Timestamp::now());
         commands::send_message(message)
     }
 

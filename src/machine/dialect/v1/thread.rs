@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::memory::Memory;
-use super::requests::requests;
+use super::requests::{requests, undelivered};
 use super::turns::{self, Served};
 use super::{BadTime, selection, time, v2::cut, v2::read};
 use crate::lifecycle::ThreadFacts;
@@ -73,6 +73,7 @@ fn thread(
         background: Vec::new(),
         unknown_items: Vec::new(),
         active_turn: active_turn(&thread, &served),
+        undelivered: undelivered(&thread),
         usage: thread
             .activities
             .iter()
