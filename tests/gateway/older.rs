@@ -487,3 +487,43 @@ async fn what_ended_in_the_archive_while_the_gateway_was_away_is_told_as_what_it
     );
     house.end().await;
 }
+
+#[tokio::test]
+async fn a_prompt_with_another_mode_waits_for_the_agent_that_begins_anew() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("say hello").await;
+    house.ended(&started.thread_id).await;
+    let again = DispatchArgs {
+        runtime_mode: Some(Mode::ApprovalRequired),
+        ..more(&started.thread_id, "say more", WhenBusy::Reject)
+    };
+    let again = house.dispatch(again).await.unwrap();
+    assert_eq!(again.runtime_mode, "approval-required");
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!((view.state.as_str(), report(&view)), ("completed", "more"));
+    let kinds: Vec<String> = house
+        .until_events(2)
+        .await
+        .into_iter()
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(kinds, ["completed", "completed"]);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_waits_for_its_run_to_begin() {
+    let simulator = older().await;
+    let house = house(&simulator).await;
+    let started = house.start("sleep 60").await;
+    // T3 would lose it.
+    let answer = house.interrupt(&started.thread_id, None).await.unwrap();
+    assert_eq!(answer.state, "interrupted");
+    let types: Vec<Value> = simulator
+        .received()
+        .iter()
+        .map(|command| command["type"].clone())
+        .collect();
+    assert_eq!(types, ["thread.create", "thread.turn.start", "thread.turn.interrupt"]);
+}

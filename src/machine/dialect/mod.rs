@@ -75,7 +75,7 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn is_settling(&self, _thread: &ThreadId) -> bool {
         false
     }
-    /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one.
+    /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one, and is not yet.
     fn start_subscription(&self) -> Option<Subscription> {
         None
     }
@@ -137,6 +137,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError>;
     /// A busy thread takes a message into what it does, and an archived one stores it: only an idle one may be sent one.
     fn merges_messages(&self) -> bool {
+        false
+    }
+    /// T3 starts a thread's agent anew for another mode, in its own time.
+    fn restarts_for_modes(&self) -> bool {
         false
     }
     /// What has to be sent before a message, by what the thread's last read showed.

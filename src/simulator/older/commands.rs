@@ -73,6 +73,7 @@ impl Older {
             "thread.runtime-mode.set" => {
                 let mode = command["runtimeMode"].clone();
                 self.change(ix, now, |thread| thread.head["runtimeMode"] = mode);
+                self.replace_session(ix, now);
             }
             "thread.interaction-mode.set" => {
                 let mode = command["interactionMode"].clone();

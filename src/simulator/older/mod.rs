@@ -39,6 +39,8 @@ enum Next {
     Checkpoint { turn: String, missing: bool },
     /// The agent has stopped.
     Stopped,
+    /// The agent that another one takes the place of is gone.
+    Replaced,
 }
 
 /// A request that is open.
@@ -186,6 +188,7 @@ impl Older {
             Next::End => self.end(ix, now),
             Next::Checkpoint { turn, missing } => self.capture(ix, &turn, missing, now),
             Next::Stopped => self.stopped(ix, now),
+            Next::Replaced => self.replaced(ix, now),
         }
     }
 

@@ -53,7 +53,7 @@ impl Memory {
     }
 
     /// When the server process began.
-    pub(super) fn started_at(&self) -> Option<Timestamp> {
+    pub(in crate::machine) fn started_at(&self) -> Option<Timestamp> {
         self.inner().started_at
     }
 

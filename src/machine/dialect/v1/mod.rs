@@ -5,6 +5,7 @@
 //! server still has the message. What became of it is weighed in `turns`. What protocol 1 does not have is refused before it is sent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -38,11 +39,16 @@ const CANCEL: &str = "cancel";
 #[derive(Debug)]
 pub(in crate::machine) struct Protocol1 {
     memory: Arc<Memory>,
+    /// The server has said when it began.
+    knows_start: AtomicBool,
 }
 
 impl Protocol1 {
     pub(in crate::machine) fn new(memory: Arc<Memory>) -> Self {
-        Self { memory }
+        Self {
+            memory,
+            knows_start: AtomicBool::new(false),
+        }
     }
 }
 
@@ -64,7 +70,8 @@ impl Dialect for Protocol1 {
     }
 
     fn start_subscription(&self) -> Option<Subscription> {
-        Some(Subscription::plain("subscribeServerLifecycle"))
+        let known = self.knows_start.load(Ordering::Relaxed);
+        (!known).then(|| Subscription::plain("subscribeServerLifecycle"))
     }
 
     fn handle_start_item(&self, value: &RawValue) -> bool {
@@ -72,6 +79,7 @@ impl Dialect for Protocol1 {
             return false;
         };
         self.memory.handle_started(at);
+        self.knows_start.store(true, Ordering::Relaxed);
         true
     }
 
@@ -195,6 +203,10 @@ impl Dialect for Protocol1 {
     }
 
     fn merges_messages(&self) -> bool {
+        true
+    }
+
+    fn restarts_for_modes(&self) -> bool {
         true
     }
 

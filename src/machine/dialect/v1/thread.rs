@@ -200,7 +200,10 @@ fn failure(thread: &v1::Thread, served: &Served) -> Result<Option<Item>, BadTime
         at: time("session.updatedAt", &session.updated_at)?,
         kind: ItemKind::Failure {
             class: "provider_error".to_owned(),
-            message: cut(error.lines().next().unwrap_or_default(), ERROR_CHARS),
+            message: cut(
+                error.lines().find(|line| !line.trim().is_empty()).unwrap_or_default(),
+                ERROR_CHARS,
+            ),
             resets_at: None,
         },
     }))

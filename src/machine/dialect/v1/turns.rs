@@ -472,7 +472,9 @@ impl Session {
             ("error", Some(at)) if stopped => ("interrupted", Some(at)),
             ("error", Some(at)) => ("failed", Some(at)),
             // That of an earlier turn may be told late.
-            ("stopped", Some(at)) if stopped || !waits || at.duration_since(asked_at) > STOPS_WITHIN => {
+            ("stopped" | "interrupted", Some(at))
+                if stopped || !waits || at.duration_since(asked_at) > STOPS_WITHIN =>
+            {
                 ("interrupted", Some(at))
             }
             ("starting" | "running", _) if !archived => ("starting", None),

@@ -185,7 +185,10 @@ fn the_recorded_archive_is_read_and_its_threads_are_told_of_one_by_one() {
     };
     assert!(unread.is_empty() && !threads.is_empty());
     for row in threads {
-        let thread = dialect.read_archived_thread(&raw(answer), &row.id, &[]).unwrap().unwrap();
+        let thread = dialect
+            .read_archived_thread(&raw(answer), &row.id, &[])
+            .unwrap()
+            .unwrap();
         assert!(row.archived && thread.head.archived);
         assert_eq!((&thread.head.title, &thread.head.project), (&row.title, &row.project));
     }
