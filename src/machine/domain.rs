@@ -181,6 +181,9 @@ pub struct Undelivered {
     pub why: String,
 }
 
+/// The class of a failure that is none to T3: the run ended by itself, and there is no answer.
+pub const NO_ANSWER: &str = "no_answer";
+
 /// The head of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadHead {

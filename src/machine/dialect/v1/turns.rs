@@ -44,6 +44,8 @@ pub(super) struct Served {
     turns: HashMap<String, usize>,
     /// The run that each user message began or was merged into.
     of_message: HashMap<String, RunId>,
+    /// The agent of the newest run ended its turn by itself and had said nothing.
+    pub(super) silent: bool,
     /// The newest turn died with an earlier server process.
     pub(super) orphaned: bool,
 }
@@ -210,6 +212,18 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
         });
     }
     served.orphaned = session.orphaned_at.is_some();
+    served.silent = served.runs.len().checked_sub(1).is_some_and(|last| {
+        let turn = served.began.get(last).and_then(Option::as_deref);
+        let newest = session
+            .newest
+            .as_ref()
+            .filter(|newest| Some(newest.id.as_str()) == turn);
+        let stopped = |turn: &str| turns.stopped.contains(turn) || memory.was_turn_stopped(turn);
+        let run = served.runs.get(last);
+        newest.is_some_and(|newest| {
+            observe_run(&newest.state) == RunObservation::Completed && !session.died && !stopped(&newest.id)
+        }) && run.is_some_and(|run| run.status == "interrupted" && !memory.was_stopped(&id, &run.id, turn))
+    });
     memory.handle_settling(&id, is_settling(thread, &session, &served, memory, now));
     memory.handle_orphan(&id, served.orphaned);
     memory.handle_read(&id, &served.runs, owned.last().and_then(|(_, turn)| *turn));
@@ -258,13 +272,18 @@ fn asked(thread: &v1::Thread) -> Result<Vec<Asked>, BadTime> {
     Ok(asked)
 }
 
-/// The places of the runs in which the agent said something.
+/// The places of the runs in which the agent said something, or proposed a plan.
 fn answered(thread: &v1::Thread, served: &Served) -> Result<HashSet<usize>, BadTime> {
     let mut answered = HashSet::new();
     let said = |message: &&v1::Message| message.role.as_str() == "assistant" && !message.text.trim().is_empty();
     for message in thread.messages.iter().filter(said) {
         let at = time("messages.createdAt", &message.created_at)?;
         let turn = message.turn_id.as_ref().map(|turn| turn.0.as_str());
+        answered.extend(served.place_of_answer(turn, at));
+    }
+    for plan in thread.proposed_plans.iter().flatten() {
+        let at = time("proposedPlans.createdAt", &plan.created_at)?;
+        let turn = plan.turn_id.as_ref().map(|turn| turn.0.as_str());
         answered.extend(served.place_of_answer(turn, at));
     }
     Ok(answered)

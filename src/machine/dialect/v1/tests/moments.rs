@@ -65,6 +65,24 @@ fn a_request_that_names_no_turn_is_of_the_one_at_work() {
 }
 
 #[test]
+fn an_end_without_an_answer_says_so_and_a_plan_is_one() {
+    let failed = |thread: &Thread| {
+        let mut items = thread.items.iter();
+        items.any(|item| matches!(&item.kind, ItemKind::Failure { class, .. } if class == "no_answer"))
+    };
+    let mut body = one("ready", "completed", None);
+    let shown = decode(&body, &Memory::default());
+    assert!(failed(&shown) && statuses(&shown) == ["interrupted"]);
+    let memory = Memory::default();
+    memory.handle_stopped(&ThreadId("thread".to_owned()), &RunId("m1".to_owned()));
+    assert!(!failed(&decode(&body, &memory)));
+    body["thread"]["proposedPlans"] = json!([{"id": "plan", "turnId": "t1", "planMarkdown": "1. do it", "implementedAt": null,
+        "implementationThreadId": null, "createdAt": AT[1], "updatedAt": AT[1]}]);
+    let shown = decode(&body, &Memory::default());
+    assert!(!failed(&shown) && statuses(&shown) == ["completed"], "{shown:?}");
+}
+
+#[test]
 fn what_was_stopped_works_until_its_agent_does_not() {
     let memory = Memory::default();
     // A message would be taken into it, and lost.
