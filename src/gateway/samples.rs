@@ -95,6 +95,7 @@ pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
         usage: None,
         models: Vec::new(),
         active_turn: None,
+        undelivered: Vec::new(),
         session: None,
         resumes_at: None,
         updated_at: at(1_000),

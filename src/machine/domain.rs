@@ -160,6 +160,8 @@ pub struct Thread {
     pub models: Vec<(RunId, ModelSelection)>,
     /// The turn that works and its run, where T3 stops turns and not runs.
     pub active_turn: Option<(RunId, String)>,
+    /// Answers that T3 took and its agent did not get, oldest first, where T3 tells of them.
+    pub undelivered: Vec<Undelivered>,
     /// The provider session's status, T3's word.
     pub session: Option<String>,
     /// When a usage limit that stopped the thread ends by itself.
@@ -171,6 +173,18 @@ pub struct Thread {
     /// The read left older history out.
     pub partial: bool,
 }
+
+/// An answer to a request that T3 took and could not hand on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undelivered {
+    /// The request.
+    pub request: RuntimeRequestId,
+    /// T3's words for why.
+    pub why: String,
+}
+
+/// The class of a failure that is none to T3: the run ended by itself, and there is no answer.
+pub const NO_ANSWER: &str = "no_answer";
 
 /// The head of a thread.
 #[derive(Clone, Debug, PartialEq)]

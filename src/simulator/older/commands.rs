@@ -83,6 +83,7 @@ impl Older {
             "thread.runtime-mode.set" => {
                 let mode = command["runtimeMode"].clone();
                 self.change(ix, now, |thread| thread.head["runtimeMode"] = mode);
+                self.replace_session(ix, now);
             }
             "thread.interaction-mode.set" => {
                 let mode = command["interactionMode"].clone();
@@ -199,6 +200,11 @@ impl Older {
         if !question {
             // At once, before anything is delivered.
             self.change(ix, now, |thread| thread.head[flag(false)] = json!(false));
+        }
+        if self.deaf {
+            let detail = "No active provider session is bound to this thread.";
+            let payload = json!({"requestId": id, "detail": detail});
+            return self.activity(ix, now, ("error", failed), None, &payload);
         }
         let work = self.threads.get(ix).and_then(|thread| thread.work.clone());
         let Some((turn, open)) = work.and_then(|work| {

@@ -41,6 +41,8 @@ enum Next {
     Checkpoint { turn: String, status: &'static str },
     /// The agent has stopped.
     Stopped,
+    /// The agent that another one takes the place of is gone.
+    Replaced,
 }
 
 /// A request that is open.
@@ -112,6 +114,8 @@ pub(crate) struct Older {
     wedged: bool,
     /// There are no routes for shell and threads, as on the oldest servers.
     pub(crate) routeless: bool,
+    /// Answers are taken and do not reach the agent.
+    pub(crate) deaf: bool,
     /// Snapshots tell projects in a way that nobody can read.
     pub(crate) spoils_projects: bool,
 }
@@ -129,6 +133,7 @@ impl Older {
             started_at: now,
             wedged: false,
             routeless: false,
+            deaf: false,
             spoils_projects: false,
         }
     }
@@ -190,6 +195,7 @@ impl Older {
             Next::Lost => self.lost(ix, now),
             Next::Checkpoint { turn, status } => self.capture(ix, &turn, status, now),
             Next::Stopped => self.stopped(ix, now),
+            Next::Replaced => self.replaced(ix, now),
         }
     }
 

@@ -311,6 +311,22 @@ impl Older {
         );
     }
 
+    /// An agent that is there begins anew for another mode; the end of the one before is told after that.
+    pub(super) fn replace_session(&mut self, ix: usize, now: Stamp) {
+        let is_there = self
+            .threads
+            .get(ix)
+            .is_some_and(|thread| thread.work.is_none() && thread.head["session"]["status"] == "ready");
+        if is_there {
+            self.session(ix, now, "starting", None, None);
+            self.set_timer(ix, now.after(self.options.timing.warm_start), Next::Replaced);
+        }
+    }
+
+    pub(super) fn replaced(&mut self, ix: usize, now: Stamp) {
+        self.session(ix, now, "stopped", None, None);
+    }
+
     /// An interrupt: with the right turn it is shown as interrupted at once, and as completed once its checkpoint is captured.
     pub(super) fn interrupt(&mut self, ix: usize, now: Stamp, turn: Option<&str>) {
         let Some(work) = self.threads.get(ix).and_then(|thread| thread.work.clone()) else {

@@ -133,6 +133,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         background: background(projection.provider_threads),
         models,
         active_turn: None,
+        undelivered: Vec::new(),
         session: projection
             .provider_sessions
             .into_iter()
