@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::fleet::Member;
 use crate::lifecycle::Watch;
-use crate::protocol::{MessageId, ThreadId};
+use crate::machine::Thread;
+use crate::protocol::{EnvironmentId, MessageId, ThreadId};
 use crate::store::{NewReceipt, StoreError};
 
 /// How many wishes may wait.
@@ -44,6 +45,8 @@ pub enum Wish {
         /// Told when it is on disk.
         done: oneshot::Sender<Result<(), StoreError>>,
     },
+    /// A thread was read that asks something.
+    Sight(Sight),
     /// A machine is there that was not, or its rules are others: follow it.
     Admit(Arc<Member>),
     /// A machine is gone.
@@ -61,6 +64,21 @@ pub enum Wish {
         /// Where the answer goes.
         to: oneshot::Sender<Vec<WatchedThread>>,
     },
+}
+
+/// What a call read of a thread: whoever keeps an eye on it may read it too late to see what it asks.
+#[derive(Debug)]
+pub struct Sight {
+    /// The machine.
+    pub machine: String,
+    /// The environment that it was read in.
+    pub environment: Option<EnvironmentId>,
+    /// The thread's id.
+    pub id: ThreadId,
+    /// The thread.
+    pub thread: Arc<Thread>,
+    /// Dropped when what follows from it is on disk. Without it nobody waits for that.
+    pub kept: Option<oneshot::Sender<()>>,
 }
 
 /// What became of a message that was to be sent.
@@ -108,6 +126,13 @@ impl Tracking {
     pub async fn wish(&self, wish: Wish) {
         if self.0.send(wish).await.is_err() {
             tracing::debug!("nobody takes wishes any more");
+        }
+    }
+
+    /// Says what is wanted if there is room for it; nothing hangs on it.
+    pub fn offer(&self, wish: Wish) {
+        if self.0.try_send(wish).is_err() {
+            tracing::debug!("there is no room for a wish that nothing hangs on");
         }
     }
 

@@ -196,6 +196,7 @@ impl Keepers {
             let machine = match &wish {
                 Wish::TakeUp(receipt) => receipt.machine.clone(),
                 Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine.clone(),
+                Wish::Sight(sight) => sight.machine.clone(),
                 Wish::Admit(member) if !self.to.contains_key(member.name()) => {
                     self.admit(member).await;
                     continue;

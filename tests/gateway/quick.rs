@@ -1,0 +1,117 @@
+//! Answers that come within milliseconds: what a thread asked is told all the same, once, before it is over.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+use t3code_mcp::gateway::{AnswerArgs, DispatchArgs, ErrorCode, Mode, WhenBusy};
+use tempfile::tempdir;
+
+use crate::support::*;
+
+const THREADS: usize = 30;
+/// As many at a time as a hasty client has.
+const AT_ONCE: usize = 5;
+
+fn color(thread: &str) -> AnswerArgs {
+    AnswerArgs {
+        thread_id: thread.to_owned(),
+        answers: Some(map(&json!({"color": "Red"}))),
+        ..AnswerArgs::default()
+    }
+}
+
+fn accept(thread: &str) -> AnswerArgs {
+    AnswerArgs {
+        thread_id: thread.to_owned(),
+        decision: Some("accept".to_owned()),
+        ..AnswerArgs::default()
+    }
+}
+
+impl KeptHouse {
+    /// Answers as soon as there is something to answer, without a look at the thread.
+    async fn answer_at_once(&self, args: AnswerArgs) {
+        let answer = async {
+            loop {
+                match self.answer(args.clone()).await {
+                    Ok(_) => return,
+                    Err(error) if error.code == ErrorCode::RequestNotFound => {
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, answer).await.expect("it is answered");
+    }
+
+    /// What was told of the thread.
+    async fn told(&self, thread: &str) -> Vec<String> {
+        let events = self.events().await.into_iter();
+        let of_thread = events.filter(|event| event.thread.0 == thread);
+        of_thread.map(|event| event.kind).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_answered_at_the_first_sight_is_told_once() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let ask = async |number: usize| {
+        let (text, kind) = match number % 2 {
+            0 => ("ask1", "question"),
+            _ => ("approve make clean", "approval"),
+        };
+        let args = DispatchArgs {
+            runtime_mode: Some(Mode::ApprovalRequired),
+            ..prompt(text)
+        };
+        let thread = house.dispatch(args).await.unwrap().thread_id;
+        let answer = if number % 2 == 0 { color } else { accept };
+        house.answer_at_once(answer(&thread)).await;
+        assert_eq!(
+            house.told(&thread).await,
+            [kind],
+            "{text} was told before it was answered"
+        );
+        (thread, kind)
+    };
+    let mut asked = Vec::new();
+    for first in (0..THREADS).step_by(AT_ONCE) {
+        asked.extend(join_all((first..first + AT_ONCE).map(&ask)).await);
+    }
+    house.until_events(2 * THREADS).await;
+    for (thread, kind) in asked {
+        assert_eq!(house.told(&thread).await, [kind, "completed"]);
+    }
+    house.end().await;
+}
+
+#[tokio::test]
+async fn what_is_stopped_at_the_first_sight_of_a_question_was_asked_before() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let thread = house.start("ask1").await.thread_id;
+    house.until(&thread, |view| !view.pending.is_empty()).await;
+    house.interrupt(&thread, None).await.unwrap();
+    house.until_events(2).await;
+    assert_eq!(house.told(&thread).await, ["question", "interrupted"]);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_question_of_a_thread_that_was_not_followed_before_is_told_before_it_is_answered() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    // Another gateway stands for a person: this one knows nothing of its threads.
+    let person = house(&simulator).await;
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    for _ in 0..5 {
+        let thread = person.start("say before").await.thread_id;
+        person.ended(&thread).await;
+        house.dispatch(more(&thread, "ask1", WhenBusy::Reject)).await.unwrap();
+        house.answer_at_once(color(&thread)).await;
+        assert_eq!(house.told(&thread).await, ["question"]);
+    }
+    house.end().await;
+}
