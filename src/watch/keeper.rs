@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::roster::{Outcome, Roster};
 use crate::fleet::{Limits, Member};
-use crate::gateway::tracking::{Sight, Wish};
+use crate::gateway::tracking::{Said, Sight, Wish};
 use crate::lifecycle::ReadNeed;
 use crate::machine::{Changed, MachineError, MachineStatus, Thread};
 use crate::protocol::{ProjectId, ThreadId};
@@ -85,7 +85,7 @@ impl Keeper {
     }
 
     /// Keeps the roster until the machine is dismissed or `stop` is cancelled.
-    pub(super) async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, stop: CancellationToken) {
+    pub(super) async fn run(mut self, mut wishes: mpsc::UnboundedReceiver<Said>, stop: CancellationToken) {
         let mut feed = self.member.machine.changes();
         loop {
             for sight in std::mem::take(&mut self.sights) {
@@ -108,8 +108,8 @@ impl Keeper {
             let wake = self.roster.poll_timeout();
             tokio::select! {
                 () = stop.cancelled() => break,
-                wish = wishes.recv() => match wish {
-                    Some(wish) => self.handle_wish(wish),
+                said = wishes.recv() => match said {
+                    Some(said) => self.handle_wish(said.wish),
                     None => break,
                 },
                 changed = feed.next() => self.handle_changed(&changed),
@@ -117,8 +117,8 @@ impl Keeper {
                 () = until(wake) => self.roster.handle_time(Timestamp::now()),
             }
             // What is ready together shares a transaction.
-            while let Ok(wish) = wishes.try_recv() {
-                self.handle_wish(wish);
+            while let Ok(said) = wishes.try_recv() {
+                self.handle_wish(said.wish);
             }
             while let Some(read) = self.reads.try_join_next() {
                 self.handle_read(read);
