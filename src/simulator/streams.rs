@@ -176,6 +176,8 @@ impl ShellStream {
                         std::future::pending::<()>().await;
                     }
                     tokio::time::sleep(WINDOW).await;
+                    // It cannot fail: the sender lives in the host.
+                    let _ = self.host.switches.hold_shell.subscribe().wait_for(|on| !on).await;
                     self.take_window();
                 }
             }

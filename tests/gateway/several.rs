@@ -430,9 +430,12 @@ async fn a_list_after_a_dispatch_shows_its_run_although_the_stream_is_past_it_wi
         json!({"kind": "thread.removed", "sequence": far, "location": "active", "threadId": "another"}),
     );
     eventually("the stream is past it", || machine.sequence() >= far).await;
+    simulator.faults().hold_shell(true);
     house
         .dispatch(more(&thread, "sleep 600", WhenBusy::Reject))
         .await
         .unwrap();
-    assert_ne!(state().await, "completed");
+    // The list looks first.
+    let (listed, ()) = tokio::join!(state(), async { simulator.faults().hold_shell(false) });
+    assert_ne!(listed, "completed");
 }
