@@ -243,6 +243,12 @@ impl Host {
         }
     }
 
+    /// Waits while the shell's streams are held back.
+    pub(crate) async fn shell_shows(&self) {
+        // The sender lives as long as we do.
+        let _ = self.switches.hold_shell.subscribe().wait_for(|on| !on).await;
+    }
+
     /// Whether the answer of this command is lost, and whether its socket goes with it.
     pub(crate) fn loses_answer(&self) -> Option<bool> {
         let left = &self.switches.lose_answers;

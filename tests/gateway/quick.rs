@@ -1,12 +1,18 @@
 //! Answers that come within milliseconds: what a thread asked is told all the same, once, before it is over.
 
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use t3code_mcp::gateway::{AnswerArgs, DispatchArgs, ErrorCode, Mode, WhenBusy};
+use t3code_mcp::fleet::Fleet;
+use t3code_mcp::gateway::tracking::{Said, Sight, Tracking, Wish};
+use t3code_mcp::gateway::{AnswerArgs, DispatchArgs, ErrorCode, Gateway, GatewaySettings, Ledger, Mode, WhenBusy};
 use t3code_mcp::simulator::Simulator;
+use t3code_mcp::store::{LEDGER_FILE, Store};
 use tempfile::tempdir;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::*;
 
@@ -55,17 +61,19 @@ impl KeptHouse {
     }
 }
 
-/// Shows the shell again once T3 has so many commands of these types: what they ended was over before its row could show it.
-async fn show_after(simulator: &Simulator, types: &[&str], count: usize) {
-    eventually("T3 has it", || {
-        let commands = simulator.received();
-        let of_types = commands
-            .iter()
-            .filter(|command| types.iter().any(|kind| command["type"] == *kind));
-        of_types.count() >= count
-    })
-    .await;
+/// Shows the shell again once this is so: what was over by then, no row shows as open.
+async fn show_once(simulator: &Simulator, so: impl Fn(&Simulator) -> bool) {
+    eventually("it is over", || so(simulator)).await;
     simulator.faults().hold_shell(false);
+}
+
+/// How many answers T3 has.
+fn answers(simulator: &Simulator) -> usize {
+    let commands = simulator.received();
+    let answers = commands
+        .iter()
+        .filter(|command| command["type"] == "runtime-request.respond");
+    answers.count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +105,7 @@ async fn what_is_answered_at_the_first_sight_is_told_once() {
         // Of every other time the row comes when all is answered.
         simulator.faults().hold_shell(first % 2 == 0);
         let answers = join_all((first..last).map(&ask));
-        let shown = show_after(&simulator, &["runtime-request.respond"], last);
+        let shown = show_once(&simulator, |simulator| answers(simulator) >= last);
         asked.extend(tokio::join!(answers, shown).0);
     }
     house.until_events(2 * THREADS).await;
@@ -115,7 +123,8 @@ async fn what_is_stopped_at_the_first_sight_of_a_question_was_asked_before() {
     let thread = house.start("ask1").await.thread_id;
     house.until(&thread, |view| !view.pending.is_empty()).await;
     let stopped = house.interrupt(&thread, None);
-    let shown = show_after(&simulator, &["run.interrupt"], 1);
+    let is_over = |simulator: &Simulator| simulator.runs().iter().all(|run| run.status == "interrupted");
+    let shown = show_once(&simulator, is_over);
     tokio::join!(stopped, shown).0.unwrap();
     house.until_events(2).await;
     assert_eq!(house.told(&thread).await, ["question", "interrupted"]);
@@ -136,4 +145,57 @@ async fn a_question_of_a_thread_that_was_not_followed_before_is_told_before_it_i
         assert_eq!(house.told(&thread).await[0], "question");
     }
     house.end().await;
+}
+
+/// A gateway whose wishes come out here, and which has dispatched a question.
+async fn asked(folder: &Path, simulator: &Simulator) -> (House, mpsc::Receiver<Said>, String) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let stop = CancellationToken::new();
+    let fleet = Fleet::start(vec![(settings("mac", &simulator.url()), rules(&["*"]))], &stop);
+    let store = Store::open(&folder.join(LEDGER_FILE)).await.unwrap();
+    let (tracking, wishes) = Tracking::new();
+    let ledger = Ledger { store, tracking };
+    let gateway = Gateway::new(fleet, GatewaySettings::default(), Some(ledger), stop.clone());
+    let house = House { gateway, stop };
+    house.online("mac").await;
+    let thread = house.start("ask1").await.thread_id;
+    house.until(&thread, |view| !view.pending.is_empty()).await;
+    (house, wishes, thread)
+}
+
+/// The next sight that somebody waits for.
+async fn awaited(wishes: &mut mpsc::Receiver<Said>) -> Sight {
+    let next = async {
+        loop {
+            if let Wish::Sight(sight) = wishes.recv().await.unwrap().wish
+                && sight.kept.is_some()
+            {
+                return sight;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, next).await.expect("it is shown")
+}
+
+#[tokio::test]
+async fn an_answer_is_sent_when_the_question_is_on_disk() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let (house, mut wishes, thread) = asked(folder.path(), &simulator).await;
+    let kept = async {
+        let sight = awaited(&mut wishes).await;
+        assert_eq!((sight.machine.as_str(), &sight.id.0), ("mac", &thread));
+        assert_eq!(answers(&simulator), 0);
+        drop(sight);
+    };
+    tokio::join!(house.answer(color(&thread)), kept).0.unwrap();
+    assert_eq!(answers(&simulator), 1);
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_ever_for_who_keeps_an_eye_on_the_thread() {
+    let (simulator, folder) = (simulator().await, tempdir().unwrap());
+    let (house, mut wishes, thread) = asked(folder.path(), &simulator).await;
+    let (answered, _sight) = tokio::join!(house.answer(color(&thread)), awaited(&mut wishes));
+    answered.unwrap();
+    assert_eq!(answers(&simulator), 1);
 }
