@@ -321,6 +321,7 @@ fn drain(mirror: &mut Mirror) -> Vec<Effect> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::mirror::tests::row;
 
     #[tokio::test(start_paused = true)]
     async fn who_lists_gives_up_what_it_waited_for_and_reads_still_have_to_show_it() {
@@ -347,5 +348,33 @@ mod tests {
         assert!(matches!(state.seen(&late), Seen::Nothing(7)));
         state.handle_written(&early, 9);
         assert!(!state.is_caught_up(), "another write is waited for again");
+    }
+
+    #[test]
+    fn a_write_is_shown_by_its_own_threads_row_however_far_the_stream_is() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let state = State::new(runtime.handle().clone());
+        let [own, other] = ["own", "other"].map(|name| ThreadId(name.to_owned()));
+        let shows = |thread: &ThreadId, sequence: u64| {
+            let row = row(&thread.0, sequence, "title");
+            state.handle_items([StreamItem::Shell(ShellItem::ThreadUpdated(Box::new(row)))]);
+        };
+        shows(&own, 3);
+        state.handle_written(&own, 5);
+        shows(&other, 9);
+        assert!(!state.is_caught_up());
+        assert!(matches!(state.seen(&own), Seen::Row(5)));
+        state.handle_written(&own, 7);
+        assert!(matches!(state.seen(&own), Seen::Row(7)));
+        shows(&own, 10);
+        assert!(state.is_caught_up());
+        // What has no row is shown by the stream alone.
+        let removed = ShellItem::ThreadRemoved {
+            sequence: 12,
+            thread: own.clone(),
+        };
+        state.handle_written(&own, 11);
+        state.handle_items([StreamItem::Shell(removed)]);
+        assert!(state.is_caught_up());
     }
 }

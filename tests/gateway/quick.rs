@@ -8,7 +8,7 @@ use serde_json::json;
 use t3code_mcp::fleet::Fleet;
 use t3code_mcp::gateway::tracking::{Said, Sight, Tracking, Wish};
 use t3code_mcp::gateway::{AnswerArgs, DispatchArgs, ErrorCode, Gateway, GatewaySettings, Ledger, Mode, WhenBusy};
-use t3code_mcp::simulator::Simulator;
+use t3code_mcp::simulator::{RunStatus, Simulator};
 use t3code_mcp::store::{LEDGER_FILE, Store};
 use tempfile::tempdir;
 use tokio::sync::mpsc;
@@ -104,9 +104,9 @@ async fn what_is_answered_at_the_first_sight_is_told_once() {
         let last = first + AT_ONCE;
         // Of every other time the row comes when all is answered.
         simulator.faults().hold_shell(first % 2 == 0);
-        let answers = join_all((first..last).map(&ask));
+        let answered = join_all((first..last).map(&ask));
         let shown = show_once(&simulator, |simulator| answers(simulator) >= last);
-        asked.extend(tokio::join!(answers, shown).0);
+        asked.extend(tokio::join!(answered, shown).0);
     }
     house.until_events(2 * THREADS).await;
     for (thread, kind) in asked {
@@ -123,7 +123,7 @@ async fn what_is_stopped_at_the_first_sight_of_a_question_was_asked_before() {
     let thread = house.start("ask1").await.thread_id;
     house.until(&thread, |view| !view.pending.is_empty()).await;
     let stopped = house.interrupt(&thread, None);
-    let is_over = |simulator: &Simulator| simulator.runs().iter().all(|run| run.status == "interrupted");
+    let is_over = |simulator: &Simulator| simulator.runs().iter().all(|run| run.status == RunStatus::Interrupted);
     let shown = show_once(&simulator, is_over);
     tokio::join!(stopped, shown).0.unwrap();
     house.until_events(2).await;
