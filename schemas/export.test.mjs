@@ -32,12 +32,18 @@ function checkout(effect, files = {}) {
   return root;
 }
 
-// An effect that has nothing of what the exporter needs.
-function pretend(root, { version }) {
+// An effect that has nothing of what the exporter needs, or has it in a way of its own.
+const CANNOT = "export const toJsonSchemaDocument = () => ({});";
+const OTHERWISE = `export const toJsonSchemaDocument = (_, { referencePolicy }) => {
+  referencePolicy({});
+  return { schema: { additionalProperties: false, properties: { text: { allOf: [[{ minLength: 1 }, true]] } } } };
+};`;
+const BROKEN = 'import "not-installed";';
+function pretend(root, { version, says = CANNOT }) {
   const directory = path.join(root, "effect");
   fs.mkdirSync(directory);
   fs.writeFileSync(path.join(directory, "package.json"), JSON.stringify({ name: "effect", version, type: "module", exports: { "./package.json": "./package.json", "./*": "./*.js" } }));
-  fs.writeFileSync(path.join(directory, "Schema.js"), "export const Struct = () => ({}); export const String = {}; export const toJsonSchemaDocument = () => ({});");
+  fs.writeFileSync(path.join(directory, "Schema.js"), `export const Struct = () => ({}); export const makeFilter = Struct; export const String = { check: Struct };\n${says}`);
   return directory;
 }
 
@@ -78,7 +84,7 @@ describe("what is written", () => {
     assert.equal(exported(checkout("effect-4.0")).text, done.text);
     assert.equal(exported(checkout("effect")).text, done.text);
     assert.equal(exported(checkout()).text, done.text);
-    assert.equal(exported(checkout({ version: "4.0.0-beta.1" })).text, done.text);
+    for (const says of [CANNOT, OTHERWISE, BROKEN]) assert.equal(exported(checkout({ version: "4.0.0-beta.1", says })).text, done.text);
   });
 
   it("is what stands in the repository", () => {
@@ -237,7 +243,8 @@ describe("what is written", () => {
 
   it("does not depend on how lines end", () => {
     const source = path.join(fixture, "packages/contracts/src");
-    const files = fs.readdirSync(source).map((name) => [name, fs.readFileSync(path.join(source, name), "utf8").replaceAll("\n", "\r\n")]);
+    const modules = fs.readdirSync(source, { recursive: true }).filter((name) => name.endsWith(".ts"));
+    const files = modules.map((name) => [name, fs.readFileSync(path.join(source, name), "utf8").replaceAll("\n", "\r\n")]);
     assert.equal(exported(checkout(undefined, Object.fromEntries(files))).text, done.text);
   });
 

@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import module, { createRequire } from "node:module";
 import path from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { Refused } from "./error.mjs";
 import { SHIM, renamed, shim } from "./shim.mjs";
@@ -20,7 +20,8 @@ export async function load(checkout, here) {
   const source = path.join(root, "src");
   if (!fs.existsSync(source)) throw new Refused(`${source} does not exist: name the root of a T3 checkout`);
   const effect = await chooseEffect(root, here);
-  hook(effect, pathToFileURL(source).href);
+  // Node calls modules by their real paths.
+  hook(effect, pathToFileURL(fs.realpathSync(source) + path.sep).href);
   const Schema = await import("effect/Schema");
   const loaded = { source, effect, Schema, exports: new Map(), failed: [] };
   // The index last: it exports again what the others do.
@@ -67,22 +68,26 @@ async function chooseEffect(root, here) {
     }
     const directory = path.dirname(file);
     const { version } = JSON.parse(fs.readFileSync(file, "utf8"));
-    if (await namesTypes(directory)) return { directory, version };
-    tried.push(`${directory}: effect ${version} cannot name types`);
+    const lacks = await unfit(directory);
+    if (!lacks) return { directory, version };
+    tried.push(`${directory}: effect ${version} ${lacks}`);
   }
   throw new Refused(`no effect to export with (npm ci --prefix ${here} installs one):\n  ${tried.join("\n  ")}`);
 }
 
-// Asked, not guessed from the version: the betas lack it.
-async function namesTypes(directory) {
-  const Schema = await import(resolveIn(directory, "effect/Schema"));
+// Asked, not guessed from the version: the betas cannot name types, some release candidates describe them in ways of their own.
+async function unfit(directory) {
   let asked = false;
   try {
-    Schema.toJsonSchemaDocument(Schema.Struct({ a: Schema.String }), { referencePolicy: () => void (asked = true) });
-  } catch {
-    return false;
+    const Schema = await import(resolveIn(directory, "effect/Schema"));
+    const filled = Schema.makeFilter(() => true, { toJsonSchema: () => [{ minLength: 1 }, true] });
+    const sample = Schema.Struct({ text: Schema.String.check(filled) });
+    const { schema } = Schema.toJsonSchemaDocument(sample, { referencePolicy: () => void (asked = true) });
+    if (!asked) return "cannot name types";
+    return schema.additionalProperties === true && schema.properties.text.minLength === 1 ? undefined : "describes types otherwise than its releases do";
+  } catch (error) {
+    return `cannot name types: ${String(error?.message ?? error).split("\n")[0]}`;
   }
-  return asked;
 }
 
 // The hook is asked for `require.resolve` as well.
@@ -107,16 +112,21 @@ function hook(effect, source) {
         const url = first(renamed(specifier), (name) => resolveIn(effect.directory, name));
         if (url) return { url: context.parentURL?.includes(SHIM) ? url : url + SHIM, shortCircuit: true };
       }
-      if (context.parentURL?.startsWith(source) && specifier.startsWith(".") && !/\.[a-z]+$/.test(specifier)) {
-        return next(`${specifier}.ts`, context);
-      }
-      return next(specifier, context);
+      const file = context.parentURL?.startsWith(source) && specifier.startsWith(".") && meant(specifier, context.parentURL);
+      return next(file ? pathToFileURL(file).href : specifier, context);
     },
     load(url, context, next) {
       if (!url.endsWith(SHIM)) return next(url, context);
       return { format: "module", source: shim(url.slice(0, -SHIM.length)), shortCircuit: true };
     },
   });
+}
+
+// The file that one module means by another's name: without its ending, with that of what it is built to, or a folder's.
+function meant(specifier, parent) {
+  const file = fileURLToPath(new URL(specifier, parent));
+  const names = [file, `${file}.ts`, file.replace(/\.([mc]?)jsx?$/, ".$1ts"), path.join(file, "index.ts")];
+  return names.find((name) => fs.statSync(name, { throwIfNoEntry: false })?.isFile());
 }
 
 function first(candidates, attempt) {
