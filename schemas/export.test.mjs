@@ -51,7 +51,7 @@ function run(root, { profile = given, out = fs.mkdtempSync(path.join(room, "out-
   const file = path.join(room, "profile.json");
   fs.writeFileSync(file, JSON.stringify(profile));
   const done = spawnSync(process.execPath, [path.join(here, "export.mjs"), root, "--profile", file, "--out", out], { encoding: "utf8", timeout: 60_000 });
-  return { ...done, out, written: fs.existsSync(out) ? fs.readdirSync(out).sort() : [] };
+  return { ...done, out, written: fs.statSync(out, { throwIfNoEntry: false })?.isDirectory() ? fs.readdirSync(out).sort() : [] };
 }
 
 function exported(root, options) {
@@ -203,7 +203,7 @@ describe("what is written", () => {
     const env = { ...process.env, GIT_COMMITTER_DATE: "2026-02-03T04:05:06Z" };
     const git = (...args) => assert.equal(spawnSync("git", ["-C", root, "-c", "user.name=a", "-c", "user.email=a@b", ...args], { env }).status, 0);
     git("init", "--quiet");
-    git("add", "packages/contracts/package.json");
+    git("add", "packages/contracts/package.json", "packages/contracts/src");
     git("commit", "--quiet", "-m", "one");
     const { provenance } = exported(root);
     assert.match(provenance, /^date = "2026-02-03"$/m);
@@ -213,10 +213,19 @@ describe("what is written", () => {
     assert.equal(spawnSync("git", ["clone", "--quiet", "--depth", "1", `file://${root}`, shallow]).status, 0);
     fs.cpSync(path.join(root, "packages"), path.join(shallow, "packages"), { recursive: true });
     assert.equal(exported(shallow).provenance, provenance);
-    fs.appendFileSync(path.join(root, "packages/contracts/package.json"), "\n");
+    // Changed, or with a module that no commit has; which git is not told to remember.
+    const index = () => fs.readFileSync(path.join(root, ".git/index"));
+    const before = index();
+    const module = path.join(root, "packages/contracts/src/uncommitted.ts");
+    fs.writeFileSync(module, "export {};");
+    fs.utimesSync(path.join(root, "packages/contracts/src/base.ts"), new Date(), new Date());
     const changed = exported(root);
     assert.match(changed.provenance, /^commit = "[0-9a-f]{40}-dirty"$/m);
     assert.match(changed.stderr, /note: packages\/contracts is not as committed/);
+    fs.rmSync(module);
+    fs.appendFileSync(path.join(root, "packages/contracts/package.json"), "\n");
+    assert.match(exported(root).provenance, /^commit = "[0-9a-f]{40}-dirty"$/m);
+    assert.deepEqual(index(), before);
     fs.rmSync(path.join(root, ".git/HEAD"));
     assert.match(exported(root).stderr, /note: no commit is written: .*not a git repository/);
   });
@@ -250,8 +259,23 @@ describe("what is written", () => {
 
   it("replaces what a run that was stopped left behind", () => {
     const out = fs.mkdtempSync(path.join(room, "out-"));
-    for (const name of ["contract.json.new", "provenance.toml.new"]) fs.writeFileSync(path.join(out, name), "{");
-    assert.deepEqual(exported(checkout(), { out }).written, ["contract.json", "provenance.toml"]);
+    const gone = spawnSync(process.execPath, ["--version"]).pid;
+    for (const name of ["contract.json", "provenance.toml"]) fs.writeFileSync(path.join(out, `${name}.${gone}.new`), "{");
+    const under = `contract.json.${process.pid}.new`;
+    fs.writeFileSync(path.join(out, under), "{");
+    assert.deepEqual(exported(checkout(), { out }).written, ["contract.json", under, "provenance.toml"]);
+  });
+
+  it("is written into a folder that has to be made, from a path with spaces that is relative and a link", () => {
+    const root = path.join(room, "a checkout #1%20");
+    fs.symlinkSync(checkout(), root);
+    const out = path.join(room, "made/of two");
+    const file = path.join(room, "profile.json");
+    fs.writeFileSync(file, JSON.stringify(given));
+    const args = [path.join(here, "export.mjs"), `./${path.basename(root)}/`, "--profile", "profile.json", "--out", "made/of two"];
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd: room, encoding: "utf8", timeout: 60_000 });
+    assert.equal(status, 0, stderr);
+    assert.equal(fs.readFileSync(path.join(out, "contract.json"), "utf8"), done.text);
   });
 
   it("lends the name of a scalar only where the profile says so", () => {
@@ -327,6 +351,12 @@ describe("what is refused leaves what was written before", () => {
 
   it("a profile with a key that means nothing", () => {
     refused(checkout(), { profile: { ...given, root: [] } }, /root is no key of a profile: use one of protocol, sign/);
+  });
+
+  it("a place to write to that is a file", () => {
+    const out = path.join(room, "a-file");
+    fs.writeFileSync(out, "");
+    refused(checkout(), { out }, /^export: .*a-file: EEXIST/);
   });
 
   it("a folder that is no checkout", () => {
