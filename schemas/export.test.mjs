@@ -278,6 +278,19 @@ describe("what is written", () => {
     assert.equal(fs.readFileSync(path.join(out, "contract.json"), "utf8"), done.text);
   });
 
+  it("does not mind modules that import each other, if the index has them in an order that works", () => {
+    const index = fs.readFileSync(path.join(fixture, "packages/contracts/src/index.ts"), "utf8");
+    const schema = 'import * as Schema from "effect/Schema";';
+    const files = {
+      "early.ts": `${schema} import { Late } from "./late.ts"; export const Early = Schema.Struct({ at: Schema.String }); export const late = () => Late;`,
+      "late.ts": `${schema} import { Early } from "./early.ts"; export const Late = Schema.Struct({ early: Early });`,
+      "index.ts": `export * from "./late.ts";\nexport * from "./early.ts";\n${index}`,
+    };
+    const { stderr, defs } = exported(checkout(undefined, files), { profile: { ...given, roots: [...given.roots, "Late"] } });
+    assert.doesNotMatch(stderr, /left out/);
+    assert.deepEqual(defs.Late.properties, { early: ref("Early") });
+  });
+
   it("lends the name of a scalar only where the profile says so", () => {
     const profile = { ...given, scalars: ["DelayDays"] };
     assert.deepEqual(exported(checkout(), { profile }).defs.Thread.properties.seconds, ref("DelayDays"));

@@ -24,12 +24,11 @@ export async function load(checkout, here) {
   hook(effect, pathToFileURL(fs.realpathSync(source) + path.sep).href);
   const Schema = await import("effect/Schema");
   const loaded = { source, effect, Schema, exports: new Map(), failed: [] };
+  const modules = fs.readdirSync(source).filter((file) => /\.[mc]?ts$/.test(file) && !/\.(test|spec|d)\.[mc]?ts$/.test(file));
+  // Modules that import each other are evaluated in the order that T3 does it in; who fails, and why, shows below.
+  for (const file of modules.filter(isIndex)) await import(href(loaded, file)).catch(() => undefined);
   // The index last: it exports again what the others do.
-  const files = fs.readdirSync(source).sort((a, b) => isIndex(a) - isIndex(b) || (a < b ? -1 : 1));
-  for (const file of files) {
-    if (!/\.[mc]?ts$/.test(file) || /\.(test|spec|d)\.[mc]?ts$/.test(file)) continue;
-    await collect(loaded, file);
-  }
+  for (const file of modules.sort((a, b) => isIndex(a) - isIndex(b) || (a < b ? -1 : 1))) await collect(loaded, file);
   return loaded;
 }
 
@@ -37,10 +36,14 @@ function isIndex(file) {
   return file.startsWith("index.") ? 1 : 0;
 }
 
+function href({ source }, file) {
+  return pathToFileURL(path.join(source, file)).href;
+}
+
 async function collect(loaded, file) {
   let namespace;
   try {
-    namespace = await import(pathToFileURL(path.join(loaded.source, file)).href);
+    namespace = await import(href(loaded, file));
   } catch (error) {
     loaded.failed.push({ module: file, why: String(error?.message ?? error).split("\n")[0] });
     return;
