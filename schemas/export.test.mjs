@@ -172,6 +172,7 @@ describe("what is written", () => {
 
   it("names the elements of open arrays, which may have holes, and leaves out what nobody reads", () => {
     assert.deepEqual(defs.ServerConfig.properties, {
+      history: { anyOf: [{ type: "array" }, nothing] },
       limits: { anyOf: [{}, nothing] },
       plugins: { items: { anyOf: [ref("Provider"), nothing] }, type: "array" },
       providers: { items: ref("Provider"), type: "array" },

@@ -121,14 +121,22 @@ function places(profile, defs) {
   }
   for (const place of profile.opaque) {
     at(defs, place, (schema) => {
+      if (place.endsWith(ELEMENTS)) return anything(schema);
       const nulls = (schema.anyOf ?? []).filter((arm) => arm.type === "null");
       return nulls.length ? { anyOf: [{}, ...nulls] } : {};
     });
   }
 }
 
+// The list, of whatever.
+function anything({ items, ...schema }) {
+  return schema.anyOf ? { ...schema, anyOf: schema.anyOf.map(anything) } : schema;
+}
+
+const ELEMENTS = "[]";
+
 function at(defs, place, change) {
-  const [type, field] = place.split(".");
+  const [type, field] = place.replace(ELEMENTS, "").split(".");
   const schema = defs[type]?.properties?.[field];
   // Older states of a protocol lack some: what is not there needs nothing.
   if (schema) defs[type].properties[field] = change(schema);
