@@ -34,10 +34,12 @@ function checkout(effect, files = {}) {
 
 // An effect that has nothing of what the exporter needs, or has it in a way of its own.
 const CANNOT = "export const toJsonSchemaDocument = () => ({});";
-const OTHERWISE = `export const toJsonSchemaDocument = (_, { referencePolicy }) => {
+const otherwise = (schema) => `export const toJsonSchemaDocument = (_, { referencePolicy }) => {
   referencePolicy({});
-  return { schema: { additionalProperties: false, properties: { text: { allOf: [[{ minLength: 1 }, true]] } } } };
+  return { schema: ${JSON.stringify(schema)} };
 };`;
+const CLOSED = otherwise({ additionalProperties: false, properties: { text: { minLength: 1 } } });
+const LISTED = otherwise({ additionalProperties: true, properties: { text: { allOf: [[{ minLength: 1 }, true]] } } });
 const BROKEN = 'import "not-installed";';
 function pretend(root, { version, says = CANNOT }) {
   const directory = path.join(root, "effect");
@@ -84,7 +86,7 @@ describe("what is written", () => {
     assert.equal(exported(checkout("effect-4.0")).text, done.text);
     assert.equal(exported(checkout("effect")).text, done.text);
     assert.equal(exported(checkout()).text, done.text);
-    for (const says of [CANNOT, OTHERWISE, BROKEN]) assert.equal(exported(checkout({ version: "4.0.0-beta.1", says })).text, done.text);
+    for (const says of [CANNOT, CLOSED, LISTED, BROKEN]) assert.equal(exported(checkout({ version: "4.0.0-beta.1", says })).text, done.text);
   });
 
   it("is what stands in the repository", () => {
@@ -142,6 +144,13 @@ describe("what is written", () => {
     assert.deepEqual([defs.ShownDiff, defs.Range], [undefined, undefined]);
   });
 
+  it("calls it by the name that the profile gives to one of the two", () => {
+    const roots = given.roots.map((name) => (name === "FoundDiff" ? "Shown" : name));
+    const { defs } = exported(checkout(), { profile: { ...given, roots, names: { ...given.names, SmallShownDiff: "Shown" } } });
+    assert.deepEqual(defs.Shown.required, ["from", "to", "threadId", "diff"]);
+    assert.equal(defs.FoundDiff, undefined);
+  });
+
   it("takes forms and errors of HTTP as the objects that they are", () => {
     assert.deepEqual(defs.TokenRequest.properties.scope, string);
     assert.deepEqual(defs.TokenError.properties._tag.enum, ["SmallTokenError"]);
@@ -161,6 +170,7 @@ describe("what is written", () => {
     assert.deepEqual(defs.Task.anyOf[1].properties.kind.enum, ["command"]);
     assert.deepEqual(defs.Usage.anyOf, ["UsageComplete", "UsagePartialOrUnavailable"].map(ref));
     assert.equal(defs.Icon.anyOf[0].$ref, undefined);
+    assert.deepEqual(defs.Signal.anyOf, ["Ended", "SignalBegun"].map(ref));
     assert.deepEqual(defs.Command.anyOf[0], ref("ThreadStartCommand"));
   });
 
@@ -189,6 +199,7 @@ describe("what is written", () => {
     assert.deepEqual(seconds.anyOf[1].enum, ["Infinity", "-Infinity", "NaN"]);
     assert.deepEqual([version.enum, only.anyOf[0].enum], [[1], ["one"]]);
     assert.deepEqual([defs.Answers, defs.Labels.additionalProperties], [{ type: "object" }, string]);
+    assert.deepEqual(defs.Thread.properties.marks, { additionalProperties: count, type: "object" });
     assert.deepEqual(defs.Node.properties.children, { items: ref("Node"), maxItems: 100, type: "array" });
     assert.deepEqual(defs.DispatchError.properties._tag.enum, ["SmallDispatchError"]);
   });
@@ -328,6 +339,12 @@ describe("what is refused leaves what was written before", () => {
       import { ServerConfig } from "./rpc.ts";
       export const Mode = Schema.Struct({ other: Schema.String });
       export const More = Schema.Struct({ config: ServerConfig, mode: Mode });`;
+    const twins = ["{ a: Schema.String }", "{ a: Schema.String, b: Schema.optionalKey(Schema.String) }"].map(
+      (fields, at) => `export const Twin${at} = Schema.Struct({ it: Schema.Struct(${fields}).annotate({ identifier: "Twin" }) });`,
+    );
+    const root = checkout(undefined, { "more.ts": `import * as Schema from "effect/Schema";\n${twins.join("\n")}` });
+    const both = { ...given, roots: [...given.roots, "Twin0", "Twin1"] };
+    kept((out) => refused(root, { profile: both, out }, /Twin: two different types have this name \(met in Twin0, Twin1\)/));
     const profile = { ...given, roots: [...given.roots, "More"] };
     kept((out) => refused(checkout(undefined, { "more.ts": more }), { profile, out }, /Mode: two different types have this name \(met in .*More/));
   });

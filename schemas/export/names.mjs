@@ -95,9 +95,9 @@ function nameArms({ Schema, byAst, profile }, union, written, ast) {
   }
 }
 
-// A member that is written as a transformation is there to read what older servers wrote.
+// A member that is written as a transformation is there to read what older servers wrote; a class has a name of its own.
 function decodeOnly(ast) {
-  return ast?._tag !== "Declaration" && (ast?.encoding?.length ?? 0) > 0;
+  return (ast?.encoding?.length ?? 0) > 0;
 }
 
 // A member whose tag is decoded as another word: the union has that one too.
