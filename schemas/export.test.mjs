@@ -144,6 +144,11 @@ describe("what is written", () => {
     assert.deepEqual([defs.ShownDiff, defs.Range], [undefined, undefined]);
   });
 
+  it("means the export with the prefix, if there is one without it as well", () => {
+    const more = `import * as Schema from "effect/Schema"; export const Snapshot = Schema.Struct({ other: Schema.String });`;
+    assert.deepEqual(exported(checkout(undefined, { "zzz.ts": more })).defs.Snapshot, defs.Snapshot);
+  });
+
   it("calls it by the name that the profile gives to one of the two", () => {
     const roots = given.roots.map((name) => (name === "FoundDiff" ? "Shown" : name));
     const { defs } = exported(checkout(), { profile: { ...given, roots, names: { ...given.names, SmallShownDiff: "Shown" } } });

@@ -23,7 +23,10 @@ export function contract(loaded, profile) {
 }
 
 function roots({ Schema, exports, source, failed }, profile) {
-  const byName = new Map([...exports].map(([name, found]) => [nameOf(profile, name), { export: name, ...found }]));
+  // Of two that are called alike the one with the prefix is meant: the later wins.
+  const prefixed = ([name]) => (profile.prefix && name.startsWith(profile.prefix) ? 1 : 0);
+  const inOrder = [...exports].sort((a, b) => prefixed(a) - prefixed(b));
+  const byName = new Map(inOrder.map(([name, found]) => [nameOf(profile, name), { export: name, ...found }]));
   for (const [name, members] of Object.entries(profile.unions)) {
     const schemas = members.map((member) => need(byName.get(member) ?? exports.get(member), `union ${name}`, member).schema);
     byName.set(name, { schema: Schema.Union(schemas) });
