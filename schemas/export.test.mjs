@@ -197,9 +197,11 @@ describe("what is written", () => {
   });
 
   it("says numbers, literals, records and recursion in one way", () => {
-    const { count, between, size, seconds, version, only } = defs.Thread.properties;
+    const { count, between, above, port, size, seconds, version, only } = defs.Thread.properties;
     assert.deepEqual(count, { maximum: Number.MAX_SAFE_INTEGER, minimum: 0, type: "integer" });
     assert.deepEqual(between, { maximum: 50, minimum: 1, type: "integer" });
+    assert.deepEqual(above, { exclusiveMinimum: 0, maximum: Number.MAX_SAFE_INTEGER, type: "integer" });
+    assert.deepEqual(port, { exclusiveMaximum: 65536, exclusiveMinimum: 0, type: "integer" });
     assert.deepEqual(size, { maximum: 100, minimum: 1, type: "integer" });
     assert.deepEqual(seconds.anyOf[1].enum, ["Infinity", "-Infinity", "NaN"]);
     assert.deepEqual([version.enum, only.anyOf[0].enum], [[1], ["one"]]);
@@ -245,6 +247,15 @@ describe("what is written", () => {
     assert.deepEqual(index(), before);
     fs.rmSync(path.join(root, ".git/HEAD"));
     assert.match(exported(root).stderr, /note: no commit is written: .*not a git repository/);
+  });
+
+  it("says the server's version, or that of the contracts where the server has none", () => {
+    const root = checkout();
+    fs.mkdirSync(path.join(root, "apps/server"), { recursive: true });
+    for (const [version, said] of [["0.0.0", "1.2.3"], ["2.0.0", "2.0.0"]]) {
+      fs.writeFileSync(path.join(root, "apps/server/package.json"), JSON.stringify({ version }));
+      assert.match(exported(root).provenance, new RegExp(`^version = "${said}"$`, "m"));
+    }
   });
 
   it("is found with each package manager's way to install", () => {
