@@ -144,6 +144,14 @@ describe("what is written", () => {
     assert.deepEqual([defs.ShownDiff, defs.Range], [undefined, undefined]);
   });
 
+  it("means what the index exports, and calls by its name what another module exports too", () => {
+    const more = `import * as Schema from "effect/Schema";
+      export const ServerConfig = Schema.Struct({ other: Schema.String });
+      export const SmallMode = Schema.Literals(["a"]);
+      export const SmallItem = Schema.Union([Schema.Struct({ type: Schema.Literal("b") })]);`;
+    assert.equal(exported(checkout(undefined, { "legacy.ts": more })).text, done.text);
+  });
+
   it("means the export with the prefix, if there is one without it as well", () => {
     const more = `import * as Schema from "effect/Schema"; export const Snapshot = Schema.Struct({ other: Schema.String });`;
     assert.deepEqual(exported(checkout(undefined, { "zzz.ts": more })).defs.Snapshot, defs.Snapshot);
@@ -367,7 +375,8 @@ describe("what is refused leaves what was written before", () => {
 
   it("a root that two modules export", () => {
     const more = `import * as Schema from "effect/Schema"; export const ServerConfig = Schema.Struct({});`;
-    refused(checkout(undefined, { "more.ts": more }), {}, /ServerConfig is exported twice, by more\.ts and /);
+    const index = `export * from "./more.ts"; export * from "./rpc.ts"; export * from "./thread.ts";`;
+    refused(checkout(undefined, { "more.ts": more, "index.ts": index }), {}, /ServerConfig is exported twice, by more\.ts and /);
   });
 
   it("a construct that has no JSON, with its place", () => {

@@ -10,7 +10,7 @@ import { SHIM, renamed, shim } from "./shim.mjs";
 
 const NODE = [22, 18];
 
-/** Every schema that the contracts export, by name, and the effect that they were made with. */
+/** Every schema that the contracts export, by name (`all` of them where several modules have it), and the effect that they were made with. */
 export async function load(checkout, here) {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major < NODE[0] || (major === NODE[0] && minor < NODE[1])) {
@@ -51,10 +51,10 @@ async function collect(loaded, file) {
   for (const [name, schema] of Object.entries(namespace)) {
     if (!loaded.Schema.isSchema(schema)) continue;
     const known = loaded.exports.get(name);
-    if (!known) loaded.exports.set(name, { schema, module: file });
-    else if (known.schema !== schema) {
-      loaded.exports.set(name, { ...known, twice: `${known.module} and ${file}` });
-    }
+    if (!known) loaded.exports.set(name, { schema, module: file, all: [schema] });
+    // Of several by one name the one is meant that the index has: it has none where two of its modules disagree.
+    else if (isIndex(file)) loaded.exports.set(name, { ...known, schema, twice: undefined });
+    else if (!known.all.includes(schema)) loaded.exports.set(name, { ...known, all: [...known.all, schema], twice: `${known.module} and ${file}` });
   }
 }
 

@@ -12,12 +12,14 @@ export function names({ Schema, exports }, profile) {
   const sorted = [...exports.keys()].sort((a, b) => rank(profile, a) - rank(profile, b) || (a < b ? -1 : 1));
   const unions = [];
   for (const name of sorted) {
-    const { schema } = exports.get(name);
-    for (const side of sides(Schema, schema)) {
-      const ast = side && shown(Schema, side);
-      if (!ast || !lendsName(ast, side, own(name), profile)) continue;
-      if (!byAst.has(ast)) byAst.set(ast, own(name));
-      if (ast._tag === "Union") unions.push([own(name), schema.ast, ast]);
+    const { schema: meant, all } = exports.get(name);
+    for (const schema of new Set([meant, ...all])) {
+      for (const side of sides(Schema, schema)) {
+        const ast = side && shown(Schema, side);
+        if (!ast || !lendsName(ast, side, own(name), profile)) continue;
+        if (!byAst.has(ast)) byAst.set(ast, own(name));
+        if (ast._tag === "Union") unions.push([own(name), schema.ast, ast]);
+      }
     }
   }
   for (const [name, written, ast] of unions) nameArms({ Schema, byAst, profile }, name, written, ast);
