@@ -187,6 +187,11 @@ describe("what is written", () => {
     assert.deepEqual(defs.Command.anyOf[0], ref("ThreadStartCommand"));
   });
 
+  it("names a member of too many words by the first and that there are more, unless the profile does", () => {
+    const items = exported(checkout(), { profile: { ...given, arms: {} } }).defs.Snapshot.properties.items.items.anyOf;
+    assert.deepEqual(items[3], ref("ItemABAndOthers"));
+  });
+
   it("has a type that is decoded from two shapes as it travels", () => {
     const { instanceId, model, options } = defs.ModelSelection.properties;
     assert.deepEqual([instanceId, model.type, options.type], [ref("InstanceId"), "string", "array"]);
