@@ -68,15 +68,14 @@ fn facts(thread: &Value) -> Value {
     let users = list("messages").filter(|message| message["role"] == "user");
     let asks = list("activities").filter_map(|activity| {
         let kind = activity["kind"].as_str()?;
-        let is_request = ["approval.", "user-input.", "provider."]
+        let said = ["decision", "status"]
             .iter()
-            .any(|of| kind.starts_with(of));
-        is_request.then(|| {
-            format!(
-                "{kind} {}",
-                activity["payload"]["decision"].as_str().unwrap_or_default()
-            )
-        })
+            .find_map(|field| activity["payload"][field].as_str());
+        let tells = ["approval.", "user-input.", "provider.", "checkpoint.captured"];
+        tells
+            .iter()
+            .any(|of| kind.starts_with(of))
+            .then(|| format!("{kind} {}", said.unwrap_or_default()))
     });
     let mut asks: Vec<String> = asks.collect();
     // Of one moment: T3 sorts them by chance.
@@ -166,7 +165,7 @@ impl Replay {
     }
 
     /// Before the client acts, our shell has shown what the recorded one showed.
-    async fn settle(&mut self) {
+    async fn settle(&mut self, note: &str) {
         for (thread, wanted) in std::mem::take(&mut self.wanted) {
             let wait = async {
                 loop {
@@ -186,13 +185,13 @@ impl Replay {
             if tokio::time::timeout(PATIENCE, wait).await.is_err() {
                 let shown = self.shown.entry(thread.clone()).or_default();
                 self.problems
-                    .push(format!("{thread} shows {shown:?}, recorded {wanted}"));
+                    .push(format!("{note}: {thread} shows {shown:?}, recorded {wanted}"));
             }
             self.compared += 1;
         }
     }
 
-    async fn command(&mut self, key: (String, String), command: &Value) {
+    async fn command(&mut self, note: &str, key: (String, String), command: &Value) {
         if LEFT_OUT.contains(&kind(command).as_str()) {
             let made = self.made.iter().filter(|(project, _)| command["projectId"] == *project);
             let deleted = made
@@ -207,7 +206,7 @@ impl Replay {
         if let (Some(project), Some(thread)) = (command["projectId"].as_str(), command["threadId"].as_str()) {
             self.made.push((project.to_owned(), thread.to_owned()));
         }
-        self.settle().await;
+        self.settle(note).await;
         let command = self.translate(command);
         let exit = self.commands.command(&command).await;
         self.outcomes.insert(key, exit);
@@ -231,7 +230,7 @@ impl Replay {
     }
 
     async fn read(&mut self, note: &str, path: &str, recorded: &Value) {
-        self.settle().await;
+        self.settle(note).await;
         let wanted = facts(recorded);
         let mut last = Value::Null;
         let wait = async {
@@ -264,9 +263,9 @@ impl Replay {
             match (line["dir"].as_str(), line["kind"].as_str(), body["_tag"].as_str()) {
                 (_, Some("note"), _) => body.as_str().unwrap_or_default().clone_into(&mut note),
                 (Some("c2s"), Some("http"), _) => asked = body.clone(),
-                (Some("s2c"), Some("http"), _) if asked["json"].is_object() && !body["body"]["thread"].is_object() => {
+                (Some("s2c"), Some("http"), _) if asked["json"].is_object() => {
                     let key = (String::new(), String::new());
-                    self.command(key.clone(), &asked["json"]).await;
+                    self.command(&note, key.clone(), &asked["json"]).await;
                     if let Some(ours) = self.outcomes.remove(&key) {
                         let taken = ours["_tag"] == "Success";
                         if taken != (body["status"] == 200) {
@@ -278,14 +277,13 @@ impl Replay {
                 (Some("s2c"), Some("http"), _) if body["body"]["thread"].is_object() => {
                     let (path, thread) = (asked["path"].as_str().unwrap_or_default(), &body["body"]["thread"]);
                     let id = thread["id"].as_str().unwrap_or_default();
-                    // Parts of a thread are not served, and a read may be kept without its request.
+                    // Parts of a thread are not served.
                     if !path.contains('?') && !self.foreign.contains(id) {
-                        self.read(&note, &format!("/api/orchestration/threads/{id}"), thread)
-                            .await;
+                        self.read(&note, path, thread).await;
                     }
                 }
                 (Some("c2s"), _, Some("Request")) if body["tag"] == "orchestration.dispatchCommand" => {
-                    self.command(key(&body["id"]), &body["payload"]).await;
+                    self.command(&note, key(&body["id"]), &body["payload"]).await;
                 }
                 (Some("s2c"), _, Some("Exit")) => {
                     if let Some(ours) = self.outcomes.remove(&key(&body["requestId"])) {
@@ -306,7 +304,7 @@ impl Replay {
                 _ => {}
             }
         }
-        self.settle().await;
+        self.settle("the end").await;
         self
     }
 }

@@ -11,7 +11,17 @@ impl Older {
     pub(crate) fn handle_command(&mut self, now: Stamp, command: &Value) -> Result<u64, String> {
         let id = text(command, "commandId").to_owned();
         match self.receipts.get(&id) {
-            Some(Ok(sequence)) => return Ok(*sequence),
+            Some(Ok(sequence)) => {
+                let sequence = *sequence;
+                // Whoever archives over the socket has the agent stopped, even where the command counts for nothing.
+                if text(command, "type") == "thread.archive"
+                    && let Some(ix) = self.find(text(command, "threadId"))
+                    && !self.is_archived(ix)
+                {
+                    self.set_timer(ix, now.after(self.options.timing.cold_start), Next::Dismissed);
+                }
+                return Ok(sequence);
+            }
             Some(Err(words)) => return Err(format!("Command previously rejected ({id}): {words}")),
             None => {}
         }

@@ -41,6 +41,8 @@ enum Next {
     Checkpoint { turn: String, status: &'static str },
     /// The agent has stopped.
     Stopped,
+    /// The agent is stopped.
+    Dismissed,
     /// The agent that another one takes the place of is gone.
     Replaced,
 }
@@ -195,6 +197,7 @@ impl Older {
             Next::Lost => self.lost(ix, now),
             Next::Checkpoint { turn, status } => self.capture(ix, &turn, status, now),
             Next::Stopped => self.stopped(ix, now),
+            Next::Dismissed => self.stop_session(ix, now),
             Next::Replaced => self.replaced(ix, now),
         }
     }
