@@ -13,7 +13,7 @@ use crate::gateway::standing::Standing;
 use crate::gateway::waiting::key;
 use crate::gateway::{Caller, ErrorCode, Gateway, ToolError, answers, compose, ids, modes, text};
 use crate::lifecycle::{Capability, Pending, RequestClass, ThreadState};
-use crate::machine::{Answer, MachineError, Message, Respond, RuntimeMode, Thread};
+use crate::machine::{Answer, MachineError, Message, Respond, RuntimeMode, Thread, Undelivered};
 use crate::protocol::{MessageId, RunId};
 
 /// The answer: exactly one of answers, decision and dismiss.
@@ -101,10 +101,12 @@ impl Gateway {
                 refused
             }
         })?;
+        let failed_before = undelivered(&thread, request).count();
         let shown = self
             .read_until(member, &found.id, |standing| {
                 let open = standing.status.pending.iter().any(|pending| pending.id == request.id);
-                !open && (!starts_a_run || new_run(standing, &before).is_some())
+                let failed = undelivered(standing.thread, request).nth(failed_before).is_some();
+                failed || !open && (!starts_a_run || new_run(standing, &before).is_some())
             })
             .await;
         let mut answered = AnswerAnswer {
@@ -118,6 +120,9 @@ impl Gateway {
         // T3 has the answer; where it does not show what came of it, nothing is claimed beyond that.
         if let Ok((thread, _)) = shown {
             let standing = self.standing(member, &thread);
+            if let Some(failed) = undelivered(&thread, request).nth(failed_before) {
+                return Err(not_delivered(&standing, &found, failed));
+            }
             standing.state().as_str().clone_into(&mut answered.state);
             if starts_a_run {
                 let run = new_run(&standing, &before);
@@ -135,6 +140,36 @@ impl Gateway {
 
 /// T3's words for a request that is not open any more.
 const NO_LONGER_PENDING: [&str; 4] = ["is resolved", "is cancelled", "is expired", "was not found"];
+
+/// The answers to a request that T3 could not hand to the agent.
+fn undelivered<'a>(thread: &'a Thread, request: &'a Pending) -> impl Iterator<Item = &'a Undelivered> {
+    let all = thread.undelivered.iter();
+    all.filter(|failed| failed.request == request.id)
+}
+
+/// T3 took the answer, and its agent did not get it.
+fn not_delivered(standing: &Standing<'_>, found: &Found, failed: &Undelivered) -> ToolError {
+    let (id, state) = (&failed.request, standing.state().as_str());
+    let mut pending = standing.status.pending.iter();
+    let (code, hint) = if pending.any(|pending| pending.id == *id) {
+        let hint = "It is still pending: look with t3_thread, and answer again.";
+        (ErrorCode::OperationRejected, hint)
+    } else {
+        let hint = "Nothing waits for it any more: to tell the agent something, use t3_dispatch with thread_id once the thread is not busy.";
+        (ErrorCode::RequestNotFound, hint)
+    };
+    ToolError::new(
+        code,
+        format!(
+            "T3 took the answer to {id}, but the agent of {} did not get it: {}. The thread is {state}.",
+            found.id,
+            text::quoted(failed.why.trim_end_matches('.'))
+        ),
+    )
+    .hint(hint)
+    .with("request_id", id.to_string())
+    .with("state", state)
+}
 
 fn one_of_three(args: &AnswerArgs) -> Result<(), ToolError> {
     let given = [

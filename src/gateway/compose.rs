@@ -12,7 +12,7 @@ use crate::gateway::view::{
 };
 use crate::lifecycle::{Pending, RequestClass, RunFacts, RunState, ThreadState};
 use crate::machine::{
-    BackgroundTask, DecisionOption, Item, ItemKind, Message, Question, RuntimeMode, Thread, ThreadRow,
+    BackgroundTask, DecisionOption, Item, ItemKind, Message, NO_ANSWER, Question, RuntimeMode, Thread, ThreadRow,
 };
 use crate::protocol::RunId;
 
@@ -397,9 +397,12 @@ fn decisions(request: &Pending, offered: &[DecisionOption], ceiling: RuntimeMode
 
 /// Why the run failed: the last error of its items.
 pub(super) fn failure(standing: &Standing<'_>, run: &RunFacts) -> Option<FailureView> {
-    if standing.run_state(run) != RunState::Failed {
-        return None;
-    }
+    let state = standing.run_state(run);
+    let counts = |class: &str| match state {
+        RunState::Failed => true,
+        RunState::Interrupted => class == NO_ANSWER,
+        _ => false,
+    };
     standing
         .thread
         .items
@@ -410,10 +413,12 @@ pub(super) fn failure(standing: &Standing<'_>, run: &RunFacts) -> Option<Failure
                 class,
                 message,
                 resets_at,
-            } => Some((item.ordinal, class, message, resets_at)),
-            ItemKind::Tool { .. } | ItemKind::Approval { .. } | ItemKind::Question { .. } | ItemKind::Secret { .. } => {
-                None
-            }
+            } if counts(class) => Some((item.ordinal, class, message, resets_at)),
+            ItemKind::Failure { .. }
+            | ItemKind::Tool { .. }
+            | ItemKind::Approval { .. }
+            | ItemKind::Question { .. }
+            | ItemKind::Secret { .. } => None,
         })
         .max_by_key(|(ordinal, ..)| *ordinal)
         .map(|(_, class, message, resets_at)| FailureView {

@@ -93,6 +93,8 @@ pub struct ThreadRow {
     pub updated_at: Timestamp,
     /// The sequence of the shell item that this row came from.
     pub sequence: u64,
+    /// Words of T3's that this version does not know, each with what it is a word for. Taken out where they are counted.
+    pub unknown_words: Vec<String>,
 }
 
 impl ThreadRow {
@@ -158,17 +160,31 @@ pub struct Thread {
     pub models: Vec<(RunId, ModelSelection)>,
     /// The turn that works and its run, where T3 stops turns and not runs.
     pub active_turn: Option<(RunId, String)>,
+    /// Answers that T3 took and its agent did not get, oldest first, where T3 tells of them.
+    pub undelivered: Vec<Undelivered>,
     /// The provider session's status, T3's word.
     pub session: Option<String>,
     /// When a usage limit that stopped the thread ends by itself.
     pub resumes_at: Option<Timestamp>,
-    /// T3's words for kinds of turn items that this version does not know: it shows nothing of them.
-    pub unknown_items: Vec<String>,
+    /// Words of T3's that this version does not know, each with what it is a word for: "run status `paused`".
+    pub unknown_words: Vec<String>,
     /// When T3 last changed it.
     pub updated_at: Timestamp,
     /// The read left older history out.
     pub partial: bool,
 }
+
+/// An answer to a request that T3 took and could not hand on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undelivered {
+    /// The request.
+    pub request: RuntimeRequestId,
+    /// T3's words for why.
+    pub why: String,
+}
+
+/// The class of a failure that is none to T3: the run ended by itself, and there is no answer.
+pub const NO_ANSWER: &str = "no_answer";
 
 /// The head of a thread.
 #[derive(Clone, Debug, PartialEq)]

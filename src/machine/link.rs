@@ -19,10 +19,15 @@ use super::http::HttpClient;
 use super::parts::Parts;
 use super::session::{CallError, Subscription};
 use super::socket::SessionHandle;
+use crate::lifecycle::RunFacts;
 use crate::protocol::{EnvironmentId, ProviderInstanceId, ThreadId, Untrusted};
 
 /// How long the providers and their models are kept, though T3 tells what changes: not everything is told by every server.
 const PROVIDERS_KEPT: Duration = Duration::from_mins(1);
+
+/// How long after a read of an end that may not be all the next one comes, and how many come. T3 captures a checkpoint in a fifth of a second.
+const SETTLING: Duration = Duration::from_millis(250);
+const SETTLING_READS: usize = 4;
 
 /// How T3 ends its words for a thread that it does not have.
 const NOT_FOUND: &str = "was not found";
@@ -88,16 +93,32 @@ impl Link {
     pub(super) async fn read_whole_thread(&self, id: &ThreadId) -> Result<Thread, MachineError> {
         let thread = match self.read_whole(id).await {
             // It may be there all the same: in the archive.
-            Err(MachineError::ThreadNotFound) => match self.archived_thread(id).await? {
+            Err(MachineError::ThreadNotFound) => match self.archived_thread(id, &[]).await? {
                 Some(_) => return Err(archived_is_unreadable()),
                 None => return Err(MachineError::ThreadNotFound),
             },
-            read => read?,
+            read => self.settled(id, read?).await,
         };
         let mut parts = self.parts(id);
         parts.handle_whole(&thread);
         self.keep(id, parts);
         Ok(thread)
+    }
+
+    /// Reads the thread again until what it shows of its end is all that there is, or for a moment.
+    async fn settled(&self, id: &ThreadId, mut thread: Thread) -> Thread {
+        for _ in 0..SETTLING_READS {
+            if !self.dialect.is_settling(id) {
+                break;
+            }
+            tokio::time::sleep(SETTLING).await;
+            match self.read_whole(id).await {
+                Ok(again) => thread = again,
+                // What was read is true all the same.
+                Err(_) => break,
+            }
+        }
+        thread
     }
 
     async fn read_whole(&self, id: &ThreadId) -> Result<Thread, MachineError> {
@@ -111,12 +132,16 @@ impl Link {
     }
 
     /// What is known of an archived thread that cannot be read; none where it is not in the archive, or can be.
-    pub(super) async fn archived_thread(&self, id: &ThreadId) -> Result<Option<Thread>, MachineError> {
+    pub(super) async fn archived_thread(
+        &self,
+        id: &ThreadId,
+        known: &[RunFacts],
+    ) -> Result<Option<Thread>, MachineError> {
         let Some(call) = self.dialect.archived() else {
             return Ok(None);
         };
         match self.session.call(call.tag, call.payload).await {
-            Ok(value) => self.dialect.read_archived_thread(&value, id),
+            Ok(value) => self.dialect.read_archived_thread(&value, id, known),
             Err(error) if error.is_unknown_request() => Ok(None),
             Err(error) => Err(error.for_read()),
         }

@@ -48,6 +48,7 @@ use self::expiry::Notice;
 use self::link::Link;
 use self::reads::Reads;
 use self::state::State;
+use crate::lifecycle::RunFacts;
 use crate::protocol::{EnvironmentId, ProjectId, ThreadId};
 pub use access::{Access, TokenFrom};
 pub use changes::{Changed, Changes};
@@ -323,8 +324,7 @@ impl Machine {
         let fetch = async move {
             let row = core.state.mirror().thread(&thread);
             let thread = link.read_thread(&thread, row.as_deref()).await?;
-            core.state
-                .handle_unknown_words(link.dialect.unknown_words_of_thread(&thread));
+            core.state.handle_unknown_words(thread.unknown_words.iter().cloned());
             Ok(thread)
         };
         self.core.reads.read(id, seen, fetch).await
@@ -342,9 +342,14 @@ impl Machine {
     }
 
     /// What is known of a thread whose read said that T3 does not show archived ones: no messages, and of its runs the newest; as all that
-    /// there is of it (`whole`), or as a part.
-    pub async fn archived_thread(&self, id: &ThreadId, whole: bool) -> Result<Thread, MachineError> {
-        let known = self.core.link()?.archived_thread(id).await?;
+    /// there is of it (`whole`), or as a part. `known` are the runs that the caller knows of from before.
+    pub async fn archived_thread(
+        &self,
+        id: &ThreadId,
+        whole: bool,
+        known: &[RunFacts],
+    ) -> Result<Thread, MachineError> {
+        let known = self.core.link()?.archived_thread(id, known).await?;
         let left = || MachineError::Unreachable {
             reason: "the thread left the archive meanwhile".to_owned(),
         };

@@ -12,14 +12,21 @@ use tokio::time::Instant;
 
 use super::dialect::{Call, Dialect};
 use super::domain::{
-    Answer, InteractionMode, Launch, Launched, NewProject, Project, Respond, RuntimeMode, SendMessage,
+    Answer, InteractionMode, Launch, Launched, NewProject, Project, Respond, RuntimeMode, SendMessage, Thread,
 };
 use super::error::MachineError;
 use super::link::Link;
 use super::session::CallError;
 use super::{Core, Machine};
-use crate::lifecycle::{RequestClass, RequestFacts, classify_request, fold};
+use crate::lifecycle::{RequestClass, RequestFacts, RunState, classify_request, fold, observe};
 use crate::protocol::{CommandId, ProviderInstanceId, RunId, ThreadId};
+
+/// How long an interrupt waits for its run to begin, and how often it looks.
+const BEGINS_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a session may take to start anew, and how many reads that show the same say that it has.
+const RESTARTS_WITHIN: Duration = Duration::from_secs(5);
+const SETTLED_READS: usize = 2;
 
 /// How often a command is sent at most, with one id, when its answer is lost.
 const TRIES: usize = 3;
@@ -165,7 +172,7 @@ impl Machine {
     ) -> Result<u64, MachineError> {
         let dialect = self.core.link()?.dialect.clone();
         let shown = if dialect.reads_before_interrupt() {
-            Some(self.read_thread_anew(thread).await?)
+            Some(self.begun(thread, run).await?)
         } else {
             None
         };
@@ -173,6 +180,29 @@ impl Machine {
         let sequence = self.record(thread, write).await?;
         dialect.handle_interrupted(thread, run);
         Ok(sequence)
+    }
+
+    /// The thread once the run's turn has begun, or after a while: before that T3 takes an interrupt and may lose it.
+    async fn begun(&self, thread: &ThreadId, run: &RunId) -> Result<Thread, MachineError> {
+        let deadline = Instant::now() + BEGINS_WITHIN;
+        let mut changes = self.watch_thread(thread);
+        loop {
+            changes.mark_unchanged();
+            let shown = self.read_thread_anew(thread).await?;
+            let state = shown.facts.runs.iter().find(|fact| fact.id == *run);
+            let state = state.map(|fact| RunState::INITIAL.on(observe(fact, &shown.facts)).to);
+            match state {
+                Some(RunState::Starting) if Instant::now() < deadline => {}
+                Some(state) if state.is_ended() => {
+                    return Err(MachineError::Rejected {
+                        tag: String::new(),
+                        message: format!("the run {run} is not interruptible any more: it is {}", state.as_str()),
+                    });
+                }
+                Some(_) | None => return Ok(shown),
+            }
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        }
     }
 
     /// Says so where T3 has no queues: there is nothing to change then, and never will be.
@@ -218,8 +248,11 @@ impl Machine {
         thread: &ThreadId,
         mode: RuntimeMode,
     ) -> Result<u64, MachineError> {
-        self.record(thread, |dialect| dialect.set_runtime_mode(command, thread, mode))
-            .await
+        let sequence = self
+            .record(thread, |dialect| dialect.set_runtime_mode(command, thread, mode))
+            .await?;
+        self.session_settled(thread).await;
+        Ok(sequence)
     }
 
     /// Changes whether the thread's agent works or plans; only while it is idle.
@@ -229,8 +262,40 @@ impl Machine {
         thread: &ThreadId,
         mode: InteractionMode,
     ) -> Result<u64, MachineError> {
-        self.record(thread, |dialect| dialect.set_interaction_mode(command, thread, mode))
-            .await
+        let sequence = self
+            .record(thread, |dialect| dialect.set_interaction_mode(command, thread, mode))
+            .await?;
+        self.session_settled(thread).await;
+        Ok(sequence)
+    }
+
+    /// Waits for the agent's session to be what it will be after another mode, where T3 starts it anew for that: the end of the old one is told
+    /// late, and would be taken for that of a turn that had begun by then.
+    async fn session_settled(&self, thread: &ThreadId) {
+        let Ok(link) = self.core.link() else { return };
+        if !link.dialect.restarts_for_modes() {
+            return;
+        }
+        let deadline = Instant::now() + RESTARTS_WITHIN;
+        let (mut last, mut same) = (None, 0);
+        while same < SETTLED_READS && Instant::now() < deadline {
+            // What cannot be read is no reason not to send.
+            let Ok(shown) = self.read_thread_anew(thread).await else {
+                return;
+            };
+            if matches!(shown.session.as_deref(), None | Some("stopped" | "error")) && last.is_none() {
+                return;
+            }
+            let seen = (shown.session.clone(), shown.updated_at);
+            let starts = shown.session.as_deref() == Some("starting");
+            same = if last.as_ref() == Some(&seen) && !starts {
+                same + 1
+            } else {
+                0
+            };
+            last = Some(seen);
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Puts the thread into the archive, or takes it out. T3 does so whatever the thread does: some providers lose the run over it.

@@ -70,6 +70,15 @@ impl Faults {
         });
     }
 
+    /// A server of protocol 1 takes answers to requests, and its agents do not get them; or they do again.
+    pub fn lose_responses(&self, on: bool) {
+        self.host.change(|state, _| {
+            if let Some(older) = &mut state.older {
+                older.deaf = on;
+            }
+        });
+    }
+
     /// A server of protocol 1 tells its projects from now on in a way that nobody can read, to those who connect anew; the others are cut off.
     pub fn spoil_projects(&self) {
         self.host.change(|state, _| {

@@ -1,6 +1,6 @@
 //! What the trackers take, made of what a machine shows: rows and reads, in the lifecycle's words.
 
-use crate::lifecycle::{ReadFacts, RowFacts};
+use crate::lifecycle::{ReadFacts, RowFacts, RunFacts, TrackedRun};
 use crate::machine::{Thread, ThreadRow};
 use crate::protocol::{MessageId, RunId};
 
@@ -36,5 +36,27 @@ pub(super) fn read_facts<'a>(thread: &'a Thread, messages: &'a [(MessageId, Opti
         partial: thread.partial,
         facts: &thread.facts,
         messages,
+    }
+}
+
+/// A run of a protocol whose runs are known by their messages, as it was last known.
+pub(super) fn run_facts(run: &TrackedRun) -> RunFacts {
+    let status = if run.state.is_ended() {
+        run.state.as_str()
+    } else {
+        "running"
+    };
+    RunFacts {
+        id: run.id.clone(),
+        ordinal: run.ordinal,
+        status: status.to_owned(),
+        requested_at: run.requested_at,
+        started_at: None,
+        completed_at: None,
+        queue_held: false,
+        queue_position: None,
+        promoted_into: None,
+        continuation_of: None,
+        user_message: MessageId(run.id.0.clone()),
     }
 }

@@ -259,6 +259,7 @@ impl Keeper {
         {
             let machine = Arc::clone(&self.member);
             let begins = self.roster.begins(&thread);
+            let runs = self.roster.runs_of(&thread);
             self.reads.spawn(async move {
                 let read = match need {
                     ReadNeed::Part => machine.machine.read_thread(&thread).await,
@@ -268,7 +269,10 @@ impl Keeper {
                     // An archived thread that T3 does not show. Where its history ends is not known, so nobody begins to follow it.
                     Err(MachineError::NeedsNewer(_)) if begins => Err(MachineError::ThreadNotFound),
                     Err(MachineError::NeedsNewer(_)) => {
-                        let known = machine.machine.archived_thread(&thread, need == ReadNeed::Whole).await;
+                        let known = machine
+                            .machine
+                            .archived_thread(&thread, need == ReadNeed::Whole, &runs)
+                            .await;
                         known.map(Arc::new)
                     }
                     read => read,

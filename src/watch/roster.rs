@@ -14,11 +14,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::WatchSettings;
 use super::beginning::Beginning;
 use super::entry::{Edition, Entry, Surroundings};
-use super::facts::{messages, read_facts, row_facts};
+use super::facts::{messages, read_facts, row_facts, run_facts};
 use super::place::{Place, Places};
 use crate::fleet::Ceilings;
 use crate::gateway::tracking::WatchedThread;
-use crate::lifecycle::{Outage, ReadNeed, Tracker, Watch};
+use crate::lifecycle::{Outage, ReadNeed, RunFacts, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
 use crate::protocol::{EnvironmentId, ThreadId};
 use crate::store::{Batch, ReceiptUpdate, Tracked};
@@ -100,6 +100,14 @@ impl Roster {
     /// Whether the thread is on its way to be followed.
     pub fn begins(&self, id: &ThreadId) -> bool {
         self.beginning.contains_key(id)
+    }
+
+    /// The runs that are followed in the thread, as they were last known.
+    pub fn runs_of(&self, id: &ThreadId) -> Vec<RunFacts> {
+        let entry = self.threads.get(id);
+        entry
+            .map(|entry| entry.tracker.thread().runs.iter().map(run_facts).collect())
+            .unwrap_or_default()
     }
 
     /// Whether what was asked for in `era` still counts.

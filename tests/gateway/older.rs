@@ -409,3 +409,121 @@ async fn an_upgrade_while_the_gateway_runs_loses_and_doubles_nothing() {
     );
     house.end().await;
 }
+
+#[tokio::test]
+async fn an_answer_that_t3_took_and_its_agent_did_not_get_is_no_answer() {
+    let simulator = older().await;
+    let house = house(&simulator).await;
+    let started = house.start("ask").await;
+    assert_eq!(house.ended(&started.thread_id).await.state, "question");
+    let answer = || AnswerArgs {
+        answers: Some(map(&json!({"color": "Red", "extras": ["A"]}))),
+        ..to(&started.thread_id)
+    };
+    simulator.faults().lose_responses(true);
+    let error = house.answer(answer()).await.unwrap_err();
+    assert_eq!(error.code, ErrorCode::OperationRejected, "{error:?}");
+    assert!(
+        error.message.contains("No active provider session"),
+        "{}",
+        error.message
+    );
+    simulator.faults().lose_responses(false);
+    house.answer(answer()).await.unwrap();
+    assert_eq!(house.ended(&started.thread_id).await.state, "completed");
+}
+
+#[tokio::test]
+async fn an_interrupt_of_others_that_t3_shows_as_completed_alone_is_told_as_an_interrupt() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    // T3's own window may name no turn: then nothing but the checkpoint tells it, and that comes later.
+    let interrupt = json!({"type": "thread.turn.interrupt", "commandId": "theirs", "threadId": started.thread_id,
+        "createdAt": "2026-12-01T00:00:00Z"});
+    simulator.command(&interrupt).unwrap();
+    assert_eq!(house.until_events(1).await[0].kind, "interrupted");
+    assert_eq!(house.ended(&started.thread_id).await.state, "interrupted");
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_message_right_after_an_interrupt_is_not_taken_into_what_is_being_stopped() {
+    let simulator = older().await;
+    let house = house(&simulator).await;
+    let started = house.start("sleep 60").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    house.interrupt(&started.thread_id, None).await.unwrap();
+    let next = house
+        .dispatch(more(&started.thread_id, "say next", WhenBusy::Reject))
+        .await
+        .unwrap();
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!((view.state.as_str(), report(&view)), ("completed", "next"));
+    assert_eq!(view.run.unwrap().id, next.run_id.unwrap());
+}
+
+#[tokio::test]
+async fn what_ended_in_the_archive_while_the_gateway_was_away_is_told_as_what_it_was() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("sleep 1").await;
+    house.until(&started.thread_id, |view| view.state == "running").await;
+    house.end().await;
+    let ended = || simulator.projection(&started.thread_id).unwrap()["thread"]["latestTurn"]["state"] == "completed";
+    while !ended() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let archive = json!({"type": "thread.archive", "commandId": "theirs", "threadId": started.thread_id});
+    simulator.command(&archive).unwrap();
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let events = house.until_events(1).await;
+    let body: Value = serde_json::from_str(&events[0].body).unwrap();
+    assert_eq!(
+        (&body["event"], &body["reason"], &body["partial"]),
+        (&json!("completed"), &Value::Null, &json!(true)),
+        "{body}"
+    );
+    house.end().await;
+}
+
+#[tokio::test]
+async fn a_prompt_with_another_mode_waits_for_the_agent_that_begins_anew() {
+    let (simulator, folder) = (older().await, tempdir().unwrap());
+    let house = KeptHouse::over(folder.path(), &simulator).await;
+    let started = house.start("say hello").await;
+    house.ended(&started.thread_id).await;
+    let again = DispatchArgs {
+        runtime_mode: Some(Mode::ApprovalRequired),
+        ..more(&started.thread_id, "say more", WhenBusy::Reject)
+    };
+    let again = house.dispatch(again).await.unwrap();
+    assert_eq!(again.runtime_mode, "approval-required");
+    let view = house.ended(&started.thread_id).await;
+    assert_eq!((view.state.as_str(), report(&view)), ("completed", "more"));
+    let kinds: Vec<String> = house
+        .until_events(2)
+        .await
+        .into_iter()
+        .map(|event| event.kind)
+        .collect();
+    assert_eq!(kinds, ["completed", "completed"]);
+    house.end().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_waits_for_its_run_to_begin() {
+    let simulator = older().await;
+    let house = house(&simulator).await;
+    let started = house.start("sleep 60").await;
+    // T3 would lose it.
+    let answer = house.interrupt(&started.thread_id, None).await.unwrap();
+    assert_eq!(answer.state, "interrupted");
+    let types: Vec<Value> = simulator
+        .received()
+        .iter()
+        .map(|command| command["type"].clone())
+        .collect();
+    assert_eq!(types, ["thread.create", "thread.turn.start", "thread.turn.interrupt"]);
+}

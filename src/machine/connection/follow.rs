@@ -45,6 +45,11 @@ pub(super) async fn follow(
         None => None,
     };
     let mut archived = fetch_archived(&session, &*dialect);
+    // One that has only just begun says so late.
+    let mut start = match dialect.start_subscription() {
+        Some(subscription) => session.subscribe(subscription).await.ok(),
+        None => None,
+    };
     let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
@@ -93,6 +98,19 @@ pub(super) async fn follow(
                     archive = None;
                 }
             },
+            chunk = next_of(&mut start) => match chunk {
+                Ok(values) => {
+                    let before = core.memory.started_at();
+                    let said = values.iter().any(|value| dialect.handle_start_item(value));
+                    if said && core.memory.started_at() != before {
+                        // What was read of threads that died before that is to be read in another light.
+                        return Ended::Failed(MachineError::Unreachable {
+                            reason: "T3 has begun anew: it is connected to again".to_owned(),
+                        });
+                    }
+                }
+                Err(_) => start = None,
+            },
             chunk = next_of(&mut config) => match chunk {
                 Ok(values) => {
                     for value in values {
@@ -110,7 +128,7 @@ pub(super) async fn follow(
             Some(answer) = OptionFuture::from(archived.as_mut()) => {
                 archived = None;
                 match answer.map_err(CallError::for_read).and_then(|value| dialect.read_archived(&value)) {
-                    Ok(item) => handle(core, &*dialect, vec![StreamItem::Archive(item)], &mut unread),
+                    Ok(item) => handle(core, vec![StreamItem::Archive(item)], &mut unread),
                     Err(error) => {
                         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "the archived threads are not known");
                     }

@@ -9,11 +9,12 @@ use serde_json::value::RawValue;
 
 use super::domain::{
     InteractionMode, Launch, Launched, NewProject, Project, Provider, Respond, RuntimeMode, SearchMatch, SendMessage,
-    Thread, ThreadRow, Turns,
+    Thread, Turns,
 };
 use super::error::MachineError;
 use super::mirror::{ArchiveItem, ShellItem};
 use super::session::Subscription;
+use crate::lifecycle::RunFacts;
 use crate::protocol::{CommandId, MessageId, ProjectId, RunId, ThreadId};
 
 mod rows;
@@ -60,11 +61,21 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn read_archived(&self, value: &RawValue) -> Result<ArchiveItem, MachineError> {
         self.read_archive_item(value)
     }
-    /// What is known of an archived thread by that answer, where T3 does not let it be read; none where it is not in the archive.
-    fn read_archived_thread(&self, _value: &RawValue, _thread: &ThreadId) -> Result<Option<Thread>, MachineError> {
+    /// What is known of an archived thread by that answer, where T3 does not let it be read; none where it is not in the archive. `known` are the runs
+    /// that the caller knows of from before.
+    fn read_archived_thread(
+        &self,
+        _value: &RawValue,
+        _thread: &ThreadId,
+        _known: &[RunFacts],
+    ) -> Result<Option<Thread>, MachineError> {
         Ok(None)
     }
-    /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one.
+    /// The thread's last read showed an end of which T3 may show more in a moment: how it came about, and what was changed.
+    fn is_settling(&self, _thread: &ThreadId) -> bool {
+        false
+    }
+    /// The stream that says when the server process began, where that has to be known to tell what died with an earlier one, and is not yet.
     fn start_subscription(&self) -> Option<Subscription> {
         None
     }
@@ -111,11 +122,6 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     /// Its answer.
     fn read_scratch(&self, value: &RawValue) -> Result<ProjectId, MachineError>;
 
-    /// The words of a row that this version does not know, each with what it is a word for.
-    fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String>;
-    /// The same of a thread.
-    fn unknown_words_of_thread(&self, thread: &Thread) -> Vec<String>;
-
     /// A thread and its first message can be sent in one call.
     fn launches_at_once(&self) -> bool {
         true
@@ -126,6 +132,10 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError>;
     /// A busy thread takes a message into what it does, and an archived one stores it: only an idle one may be sent one.
     fn merges_messages(&self) -> bool {
+        false
+    }
+    /// T3 starts a thread's agent anew for another mode, in its own time.
+    fn restarts_for_modes(&self) -> bool {
         false
     }
     /// What has to be sent before a message, by what the thread's last read showed.

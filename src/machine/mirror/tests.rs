@@ -39,6 +39,7 @@ pub(in crate::machine) fn row(name: &str, sequence: u64, title: &str) -> ThreadR
         background: Vec::new(),
         updated_at: Timestamp::UNIX_EPOCH,
         sequence,
+        unknown_words: Vec::new(),
     }
 }
 

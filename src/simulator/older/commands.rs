@@ -53,6 +53,11 @@ impl Older {
             "thread.user-input.respond" => self.respond(ix, now, command, true),
             "thread.session.stop" => self.stop_session(ix, now),
             "thread.archive" => {
+                if self.is_archived(ix) {
+                    return Err(format!(
+                        "Thread '{thread}' is already archived and cannot handle command '{kind}'."
+                    ));
+                }
                 if self.is_at_work(ix) {
                     self.stop_session(ix, now);
                 }
@@ -61,10 +66,15 @@ impl Older {
                     thread.head["archivedAt"] = json!(now);
                 });
             }
-            "thread.unarchive" => self.change(ix, now, |thread| {
-                thread.archived = false;
-                thread.head["archivedAt"] = Value::Null;
-            }),
+            "thread.unarchive" => {
+                if !self.is_archived(ix) {
+                    return Err(format!("Thread '{thread}' is not archived for command '{kind}'."));
+                }
+                self.change(ix, now, |thread| {
+                    thread.archived = false;
+                    thread.head["archivedAt"] = Value::Null;
+                });
+            }
             "thread.delete" => self.change(ix, now, |thread| {
                 thread.deleted = true;
                 thread.work = None;
@@ -73,6 +83,7 @@ impl Older {
             "thread.runtime-mode.set" => {
                 let mode = command["runtimeMode"].clone();
                 self.change(ix, now, |thread| thread.head["runtimeMode"] = mode);
+                self.replace_session(ix, now);
             }
             "thread.interaction-mode.set" => {
                 let mode = command["interactionMode"].clone();
@@ -84,9 +95,15 @@ impl Older {
     }
 
     fn create_project(&mut self, now: Stamp, command: &Value) -> Result<(), String> {
-        let root = &command["workspaceRoot"];
-        if self.projects.iter().any(|project| project["workspaceRoot"] == *root) {
-            return Err(format!("Project already exists for workspace root {root}."));
+        let (id, root) = (text(command, "projectId"), text(command, "workspaceRoot"));
+        if self.projects.iter().any(|project| project["id"] == id) {
+            return Err(format!("Project '{id}' already exists and cannot be created twice."));
+        }
+        if let Some(known) = self.projects.iter().find(|project| project["workspaceRoot"] == root) {
+            let known = text(known, "id");
+            return Err(format!(
+                "Active project '{known}' already exists for workspace root '{root}'."
+            ));
         }
         let place = self.projects.len();
         self.projects.push(json!({
@@ -123,6 +140,7 @@ impl Older {
             turns: Vec::new(),
             archived: false,
             deleted: false,
+            dead: false,
             work: None,
             generation: 0,
         });
@@ -183,6 +201,11 @@ impl Older {
             // At once, before anything is delivered.
             self.change(ix, now, |thread| thread.head[flag(false)] = json!(false));
         }
+        if self.deaf {
+            let detail = "No active provider session is bound to this thread.";
+            let payload = json!({"requestId": id, "detail": detail});
+            return self.activity(ix, now, ("error", failed), None, &payload);
+        }
         let work = self.threads.get(ix).and_then(|thread| thread.work.clone());
         let Some((turn, open)) = work.and_then(|work| {
             let open = work
@@ -223,7 +246,7 @@ impl Older {
                 now,
                 ("approval", "approval.resolved"),
                 Some(&turn),
-                &json!({"requestId": id, "requestKind": "command", "decision": decision}),
+                &json!({"requestId": id, "requestKind": open.kind, "decision": decision}),
             );
             match option_of(decision) {
                 Some(option) => format!("permission: {}", outcome(option)),

@@ -1,6 +1,5 @@
 //! Archived threads, of which protocol 1 shows the row alone: with what was last read of one, it tells what became of its newest run.
 
-use jiff::Timestamp;
 use serde_json::value::RawValue;
 
 use super::commands::lacks;
@@ -19,13 +18,13 @@ pub(in crate::machine) fn unreadable() -> MachineError {
     lacks("an archived thread is not shown: t3_archive with archived: false restores it, then it can be read")
 }
 
-/// The thread, if the answer of `getArchivedShellSnapshot` lists it: its head, and the runs that were last read of it. It holds no messages,
-/// so it is for whoever follows runs, not for views.
+/// The thread, if the answer of `getArchivedShellSnapshot` lists it: its head, and the runs that were last read of it, or, where none was read yet,
+/// those that the caller knows of. It holds no messages, so it is for whoever follows runs, not for views.
 pub(super) fn read_archived_thread(
     value: &RawValue,
     id: &ThreadId,
+    known: &[RunFacts],
     memory: &Memory,
-    now: Timestamp,
 ) -> Result<Option<Thread>, MachineError> {
     let snapshot: Snapshot<'_> = read("the archived threads", value.get().as_bytes())?;
     let mut rows = snapshot.threads.into_iter();
@@ -33,22 +32,26 @@ pub(super) fn read_archived_thread(
         return Ok(None);
     };
     let row: v1::ThreadShell = read("an archived thread", row.get().as_bytes())?;
-    thread(row, snapshot.sequence, memory, now)
+    thread(row, snapshot.sequence, known, memory)
         .map(Some)
         .map_err(|error| MachineError::Decode(format!("the archived thread {id} cannot be read: {error}")))
 }
 
-fn thread(row: v1::ThreadShell, sequence: u64, memory: &Memory, now: Timestamp) -> Result<Thread, BadTime> {
+fn thread(row: v1::ThreadShell, sequence: u64, known: &[RunFacts], memory: &Memory) -> Result<Thread, BadTime> {
     let id = ThreadId(row.id.0.clone());
-    let LastRead { mut runs, turn } = memory.last_read(&id).unwrap_or_default();
+    let LastRead { mut runs, turn } = memory.last_read(&id).unwrap_or_else(|| LastRead {
+        runs: known.to_vec(),
+        turn: None,
+    });
     let session = Session::of(row.latest_turn.as_ref(), row.session.as_ref(), memory)?;
     let newest = runs.last_mut().filter(|run| {
         let observed = observe_run(&run.status);
         matches!(observed, RunObservation::Running | RunObservation::Starting)
     });
     if let Some(run) = newest {
-        conclude(run, turn.as_deref(), &row, &session, memory, now)?;
+        conclude(run, turn.as_deref(), &row, &session, memory)?;
     }
+    let unknown_words = super::unknown::of_row(&row);
     let model = selection(row.model_selection);
     Ok(Thread {
         sequence,
@@ -64,8 +67,9 @@ fn thread(row: v1::ThreadShell, sequence: u64, memory: &Memory, now: Timestamp) 
         background: Vec::new(),
         usage: None,
         models: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words,
         active_turn: None,
+        undelivered: Vec::new(),
         session: row.session.map(|session| session.status.as_str().to_owned()),
         resumes_at: None,
         updated_at: time("updatedAt", &row.updated_at)?,
@@ -93,7 +97,6 @@ fn conclude(
     row: &v1::ThreadShell,
     session: &Session,
     memory: &Memory,
-    now: Timestamp,
 ) -> Result<(), BadTime> {
     let mut own = None;
     if let Some(newest) = &row.latest_turn {
@@ -105,7 +108,7 @@ fn conclude(
     let (status, ended_at) = match own {
         // The row does not show what was said, only that something was.
         Some(own) => session.outcome(&own.turn_id.0, stopped, own.assistant_message_id.is_some()),
-        None => session.without_turn(run.requested_at, stopped, true, now),
+        None => session.without_turn(run.requested_at, stopped, true, false),
     };
     status.clone_into(&mut run.status);
     run.completed_at = ended_at;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 
 use crate::lifecycle::RunFacts;
-use crate::protocol::{RunId, ThreadId};
+use crate::protocol::{MessageId, RunId, ThreadId};
 
 /// How much of each kind is remembered; the oldest goes first.
 const MOST: usize = 4_096;
@@ -37,8 +37,13 @@ struct Inner {
     stopped_turns: Recent<String, ()>,
     requested: Recent<String, Timestamp>,
     ends: Recent<String, &'static str>,
+    died: Recent<String, ()>,
+    sent: Recent<MessageId, Timestamp>,
     last_reads: Recent<ThreadId, LastRead>,
     orphaned: HashSet<ThreadId>,
+    /// When each turn was first seen to have ended, if that was soon after its end.
+    ended: Recent<String, Option<Timestamp>>,
+    settling: HashSet<ThreadId>,
 }
 
 impl Memory {
@@ -48,7 +53,7 @@ impl Memory {
     }
 
     /// When the server process began.
-    pub(super) fn started_at(&self) -> Option<Timestamp> {
+    pub(in crate::machine) fn started_at(&self) -> Option<Timestamp> {
         self.inner().started_at
     }
 
@@ -60,6 +65,11 @@ impl Memory {
     /// The turn was shown as interrupted.
     pub(super) fn handle_turn_stopped(&self, turn: &str) {
         self.inner().stopped_turns.insert(turn.to_owned(), ());
+    }
+
+    /// Whether it was.
+    pub(super) fn was_turn_stopped(&self, turn: &str) -> bool {
+        self.inner().stopped_turns.get(turn).is_some()
     }
 
     /// Whether anything remembered says that the run was stopped.
@@ -87,6 +97,29 @@ impl Memory {
     /// How the turn ended, if that was ever shown.
     pub(super) fn end(&self, turn: &str) -> Option<&'static str> {
         self.inner().ends.get(turn).copied()
+    }
+
+    /// The turn was shown as at work by an agent that had died with an earlier server process.
+    pub(super) fn handle_died(&self, turn: &str) {
+        self.inner().died.insert(turn.to_owned(), ());
+    }
+
+    /// Whether it was.
+    pub(super) fn died(&self, turn: &str) -> bool {
+        self.inner().died.get(turn).is_some()
+    }
+
+    /// We send the message now; a repetition of it is no other one.
+    pub(super) fn handle_sent(&self, message: &MessageId, now: Timestamp) {
+        let mut inner = self.inner();
+        if inner.sent.get(message).is_none() {
+            inner.sent.insert(message.clone(), now);
+        }
+    }
+
+    /// When we sent the message, by our own clock: the server's may be another.
+    pub(super) fn sent_at(&self, message: &MessageId) -> Option<Timestamp> {
+        self.inner().sent.get(message).copied()
     }
 
     /// The thread was read and showed these runs, oldest first, the newest of them in this turn.
@@ -117,6 +150,32 @@ impl Memory {
     /// Whether the thread's last read showed such a turn.
     pub(super) fn is_orphaned(&self, thread: &ThreadId) -> bool {
         self.inner().orphaned.contains(thread)
+    }
+
+    /// When the turn was first seen to have ended: now, if it was not seen before. None where its end was long ago by then.
+    pub(super) fn ended_since(&self, turn: &str, lately: bool, now: Timestamp) -> Option<Timestamp> {
+        let mut inner = self.inner();
+        if let Some(since) = inner.ended.get(turn) {
+            return *since;
+        }
+        let since = lately.then_some(now);
+        inner.ended.insert(turn.to_owned(), since);
+        since
+    }
+
+    /// Whether T3 may show more of the end that the thread's last read showed.
+    pub(super) fn handle_settling(&self, thread: &ThreadId, settling: bool) {
+        let mut inner = self.inner();
+        if settling {
+            inner.settling.insert(thread.clone());
+        } else {
+            inner.settling.remove(thread);
+        }
+    }
+
+    /// The same, asked.
+    pub(super) fn is_settling(&self, thread: &ThreadId) -> bool {
+        self.inner().settling.contains(thread)
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

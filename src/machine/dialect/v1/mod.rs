@@ -5,14 +5,16 @@
 //! server still has the message. What became of it is weighed in `turns`. What protocol 1 does not have is refused before it is sent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Call, ConfigItem, Dialect, v2};
+use crate::lifecycle::RunFacts;
 use crate::machine::domain::{
     Answer, InteractionMode, Launch, Launched, NewProject, Project, Provider, Respond, RuntimeMode, SearchMatch,
-    SendMessage, Thread, ThreadRow, Turns,
+    SendMessage, Thread, Turns,
 };
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
@@ -26,6 +28,7 @@ mod requests;
 mod shell;
 mod thread;
 mod turns;
+mod unknown;
 
 pub(in crate::machine) use archive::unreadable;
 pub(in crate::machine) use memory::Memory;
@@ -37,11 +40,16 @@ const CANCEL: &str = "cancel";
 #[derive(Debug)]
 pub(in crate::machine) struct Protocol1 {
     memory: Arc<Memory>,
+    /// The server has said when it began.
+    knows_start: AtomicBool,
 }
 
 impl Protocol1 {
     pub(in crate::machine) fn new(memory: Arc<Memory>) -> Self {
-        Self { memory }
+        Self {
+            memory,
+            knows_start: AtomicBool::new(false),
+        }
     }
 }
 
@@ -63,7 +71,8 @@ impl Dialect for Protocol1 {
     }
 
     fn start_subscription(&self) -> Option<Subscription> {
-        Some(Subscription::plain("subscribeServerLifecycle"))
+        let known = self.knows_start.load(Ordering::Relaxed);
+        (!known).then(|| Subscription::plain("subscribeServerLifecycle"))
     }
 
     fn handle_start_item(&self, value: &RawValue) -> bool {
@@ -71,6 +80,7 @@ impl Dialect for Protocol1 {
             return false;
         };
         self.memory.handle_started(at);
+        self.knows_start.store(true, Ordering::Relaxed);
         true
     }
 
@@ -91,8 +101,17 @@ impl Dialect for Protocol1 {
         shell::read_archived(value, &self.memory)
     }
 
-    fn read_archived_thread(&self, value: &RawValue, thread: &ThreadId) -> Result<Option<Thread>, MachineError> {
-        archive::read_archived_thread(value, thread, &self.memory, jiff::Timestamp::now())
+    fn read_archived_thread(
+        &self,
+        value: &RawValue,
+        thread: &ThreadId,
+        known: &[RunFacts],
+    ) -> Result<Option<Thread>, MachineError> {
+        archive::read_archived_thread(value, thread, known, &self.memory)
+    }
+
+    fn is_settling(&self, thread: &ThreadId) -> bool {
+        self.memory.is_settling(thread)
     }
 
     fn providers(&self) -> Result<Call, MachineError> {
@@ -161,14 +180,6 @@ impl Dialect for Protocol1 {
         v2::Protocol2.read_scratch(value)
     }
 
-    fn unknown_words_of_row(&self, _row: &ThreadRow) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn unknown_words_of_thread(&self, _thread: &Thread) -> Vec<String> {
-        Vec::new()
-    }
-
     fn launches_at_once(&self) -> bool {
         false
     }
@@ -180,10 +191,15 @@ impl Dialect for Protocol1 {
     }
 
     fn launch_in_steps(&self, launch: &Launch) -> Result<[Call; 2], MachineError> {
+        self.memory.handle_sent(&launch.message, jiff::Timestamp::now());
         commands::launch_in_steps(launch)
     }
 
     fn merges_messages(&self) -> bool {
+        true
+    }
+
+    fn restarts_for_modes(&self) -> bool {
         true
     }
 
@@ -196,6 +212,7 @@ impl Dialect for Protocol1 {
     }
 
     fn send_message(&self, message: &SendMessage) -> Result<Call, MachineError> {
+        self.memory.handle_sent(&message.message, jiff::Timestamp::now());
         commands::send_message(message)
     }
 

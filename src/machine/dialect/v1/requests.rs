@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::turns::Served;
-use super::{BadTime, time};
+use super::{BadTime, time, v2::cut};
 use crate::lifecycle::RequestFacts;
-use crate::machine::domain::{DecisionOption, Item, ItemKind, Question, QuestionOption};
+use crate::machine::domain::{DecisionOption, Item, ItemKind, Question, QuestionOption, Undelivered};
 use crate::protocol::{RuntimeRequestId, v1};
 
 /// What protocol 1 takes for an approval.
@@ -21,6 +21,17 @@ const DECISIONS: [(&str, &str); 4] = [
 /// What an approval is counted as whose kind T3 does not name.
 const OTHER_KIND: &str = "permission";
 const QUESTION: &str = "user_input";
+/// The kind of the activity that asks for an approval.
+pub(super) const APPROVAL_ASKED: &str = "approval.requested";
+/// The kind of the activity that asks a question.
+pub(super) const QUESTION_ASKED: &str = "user-input.requested";
+/// The kinds of approvals that are known.
+pub(super) const REQUEST_KINDS: [&str; 3] = ["command", "file-read", "file-change"];
+/// How much of T3's words is kept.
+const WHY_CHARS: usize = 500;
+/// The kinds of the activities that tell of an answer that T3 took and its agent did not get.
+const APPROVAL_FAILED: &str = "provider.approval.respond.failed";
+const QUESTION_FAILED: &str = "provider.user-input.respond.failed";
 /// How T3 begins to say that a request is not open any more.
 const STALE: &str = "Stale pending";
 
@@ -37,16 +48,14 @@ struct Asked {
 /// The requests of a thread, and their texts as items.
 pub(super) fn requests(thread: &v1::Thread, served: &Served) -> Result<(Vec<RequestFacts>, Vec<Item>), BadTime> {
     let closed = closed(thread);
-    let active = thread
-        .session
-        .as_ref()
-        .filter(|session| session.status.as_str() == "running" && !served.orphaned)
-        .and_then(|session| session.active_turn_id.as_ref());
+    let session = thread.session.as_ref();
+    let alive = session.filter(|session| session.status.as_str() == "running" && !served.orphaned);
+    let active = alive.and_then(|session| session.active_turn_id.as_ref());
     let (mut requests, mut items) = (Vec::new(), Vec::new());
     for (place, activity) in thread.activities.iter().enumerate() {
         let is_question = match activity.kind.as_str() {
-            "approval.requested" => false,
-            "user-input.requested" => true,
+            APPROVAL_ASKED => false,
+            QUESTION_ASKED => true,
             _ => continue,
         };
         // The contract leaves the payload open: one that cannot be read is one that nobody could answer.
@@ -54,10 +63,15 @@ pub(super) fn requests(thread: &v1::Thread, served: &Served) -> Result<(Vec<Requ
             continue;
         };
         let at = time("activities.createdAt", &activity.created_at)?;
-        let turn = activity.turn_id.as_ref();
+        // What names no turn can only be of the one at work, if that had begun by then.
+        let begun = |turn: &&v1::TurnId| served.of_turn(&turn.0).is_some_and(|run| run.requested_at <= at);
+        let turn = activity.turn_id.as_ref().or_else(|| active.filter(begun));
         let run = turn.and_then(|turn| served.of_turn(&turn.0)).map(|run| run.id.clone());
-        let is_open = turn.is_some() && turn.map(|turn| &turn.0) == active.map(|turn| &turn.0);
-        let status = match closed.get(asked.request_id.0.as_str()) {
+        let is_open = turn.is_some_and(|turn| {
+            let is_active = active.is_some_and(|active| active.0 == turn.0);
+            is_active || alive.is_some() && served.works(&turn.0)
+        });
+        let status = match closed.get(&(asked.request_id.0.as_str(), is_question)) {
             Some(status) => status,
             None if is_open => "pending",
             // The flags of the shell may stay set; the turn that asked is over.
@@ -106,21 +120,37 @@ pub(super) fn requests(thread: &v1::Thread, served: &Served) -> Result<(Vec<Requ
     Ok((requests, items))
 }
 
-/// The requests that are closed, and how.
-fn closed(thread: &v1::Thread) -> HashMap<&str, &'static str> {
+/// Answers that T3 took and could not hand on, each with T3's words for why.
+pub(super) fn undelivered(thread: &v1::Thread) -> Vec<Undelivered> {
+    let activities = thread.activities.iter();
+    let failures = activities.filter(|activity| matches!(activity.kind.as_str(), APPROVAL_FAILED | QUESTION_FAILED));
+    failures
+        .filter_map(|activity| {
+            let text = |field: &str| activity.payload.get(field).and_then(Value::as_str);
+            let why = text("detail")
+                .and_then(|detail| detail.lines().next())
+                .unwrap_or_default();
+            Some(Undelivered {
+                request: RuntimeRequestId(text("requestId")?.to_owned()),
+                why: cut(why, WHY_CHARS),
+            })
+        })
+        .collect()
+}
+
+/// The requests that are closed, questions and approvals by themselves, and how: an answer of the wrong kind fails as one to a request that is not
+/// open, and leaves it open.
+fn closed(thread: &v1::Thread) -> HashMap<(&str, bool), &'static str> {
     let mut closed = HashMap::new();
     for activity in &thread.activities {
         let text = |field: &str| activity.payload.get(field).and_then(Value::as_str);
         let Some(request) = text("requestId") else { continue };
+        let is_stale = || text("detail").is_some_and(|detail| detail.starts_with(STALE));
         match activity.kind.as_str() {
-            "approval.resolved" | "user-input.resolved" => {
-                closed.insert(request, "resolved");
-            }
-            "provider.approval.respond.failed" | "provider.user-input.respond.failed"
-                if text("detail").is_some_and(|detail| detail.starts_with(STALE)) =>
-            {
-                closed.entry(request).or_insert("expired");
-            }
+            "approval.resolved" => _ = closed.insert((request, false), "resolved"),
+            "user-input.resolved" => _ = closed.insert((request, true), "resolved"),
+            APPROVAL_FAILED if is_stale() => _ = closed.entry((request, false)).or_insert("expired"),
+            QUESTION_FAILED if is_stale() => _ = closed.entry((request, true)).or_insert("expired"),
             _ => {}
         }
     }

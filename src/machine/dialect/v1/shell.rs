@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::memory::Memory;
 use super::{BadTime, maybe_time, selection, time, v2::read};
+use crate::lifecycle::RunObservation;
 use crate::machine::dialect::rows::{id_of, readable};
 use crate::machine::domain::{BackgroundTask, PendingRow, Project, ThreadRow};
 use crate::machine::error::MachineError;
@@ -155,6 +156,7 @@ fn from_shell(thread: v1::ThreadShell, sequence: u64, memory: &Memory) -> Result
     let updated_at = time("updatedAt", &thread.updated_at)?;
     let asked_at = maybe_time("latestUserMessageAt", thread.latest_user_message_at.as_ref())?;
     let mut row = ThreadRow {
+        unknown_words: super::unknown::of_row(&thread),
         model: selection(thread.model_selection),
         runtime_mode: thread.runtime_mode.as_str().to_owned(),
         interaction_mode: thread
@@ -187,14 +189,16 @@ fn from_shell(thread: v1::ThreadShell, sequence: u64, memory: &Memory) -> Result
         title: thread.title,
         id: ThreadId(thread.id.0),
     };
+    let mut turn_at = None;
     if let Some(turn) = thread.latest_turn {
         let requested_at = time("latestTurn.requestedAt", &turn.requested_at)?;
         memory.handle_requested(&turn.turn_id.0, requested_at);
         if turn.state.as_str() == "interrupted" {
             memory.handle_turn_stopped(&turn.turn_id.0);
         }
-        super::turns::word(turn.state.as_str()).clone_into(&mut row.status);
-        row.latest_run_requested_at = asked_at.max(Some(requested_at));
+        ended_as(&turn, memory).clone_into(&mut row.status);
+        turn_at = Some(requested_at);
+        row.latest_run_requested_at = asked_at.max(turn_at);
         row.latest_run_completed_at = maybe_time("latestTurn.completedAt", turn.completed_at.as_ref())?;
         row.latest_run = Some(RunId(turn.turn_id.0));
     } else if asked_at.is_some() {
@@ -202,6 +206,7 @@ fn from_shell(thread: v1::ThreadShell, sequence: u64, memory: &Memory) -> Result
         row.latest_run = Some(RunId(format!("{}:first", row.id)));
         "starting".clone_into(&mut row.status);
     }
+    let waits = asked_at.filter(|asked_at| turn_at.is_none_or(|turn_at| turn_at < *asked_at));
     let Some(session) = thread.session else {
         return Ok(row);
     };
@@ -219,13 +224,27 @@ fn from_shell(thread: v1::ThreadShell, sequence: u64, memory: &Memory) -> Result
                 (false, false) => None,
             };
             row.pending = kind.map(|kind| PendingRow {
-                id: RuntimeRequestId(format!("{}:{kind}", row.id)),
+                id: RuntimeRequestId(format!("{}:{kind}:{updated_at}", row.id)),
                 kind: kind.to_owned(),
                 created_at: updated_at,
             });
         }
         "starting" if is_alive => row.activity = Some("starting".to_owned()),
+        "running" | "starting" => "interrupted".clone_into(&mut row.status),
+        // The newest message came to nothing.
+        "error" if waits.is_some_and(|asked_at| session_at >= asked_at) => "failed".clone_into(&mut row.status),
         _ => {}
     }
     Ok(row)
+}
+
+/// The status of the newest turn: as it is known of a read, where T3 shows another end a moment later.
+fn ended_as(turn: &v1::LatestTurn, memory: &Memory) -> &'static str {
+    let word = super::turns::word(turn.state.as_str());
+    match memory.end(&turn.turn_id.0) {
+        _ if word == RunObservation::Running.name() => word,
+        Some(known) => known,
+        None if memory.was_turn_stopped(&turn.turn_id.0) => RunObservation::Interrupted.name(),
+        None => word,
+    }
 }

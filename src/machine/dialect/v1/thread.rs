@@ -7,16 +7,20 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::memory::Memory;
-use super::requests::requests;
+use super::requests::{requests, undelivered};
 use super::turns::{self, Served};
 use super::{BadTime, selection, time, v2::cut, v2::read};
 use crate::lifecycle::ThreadFacts;
-use crate::machine::domain::{Checkpoint, FileChange, Item, ItemKind, Message, PlanStep, Thread, ThreadHead};
+use crate::machine::domain::{
+    Checkpoint, FileChange, Item, ItemKind, Message, NO_ANSWER, PlanStep, Thread, ThreadHead,
+};
 use crate::machine::error::MachineError;
 use crate::protocol::{MessageId, ProjectId, RunId, ThreadId, v1};
 
 /// How much of a command or a file name is kept.
 const DETAIL_CHARS: usize = 2_000;
+/// What is said of a turn that T3 shows as completed, and that nobody is known to have stopped.
+const SILENT: &str = "the agent ended its turn without an answer, which T3 shows as completed: it may have refused, or have been stopped";
 /// How much of an error is kept: of one that could not be started it may be a stack trace, of which the first line says it.
 const ERROR_CHARS: usize = 2_000;
 
@@ -71,8 +75,9 @@ fn thread(
             })
             .collect(),
         background: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words: super::unknown::of_thread(&thread),
         active_turn: active_turn(&thread, &served),
+        undelivered: undelivered(&thread),
         usage: thread
             .activities
             .iter()
@@ -180,8 +185,22 @@ fn tools(thread: &v1::Thread, served: &Served) -> Result<Vec<Item>, BadTime> {
     Ok(tools)
 }
 
-/// Why the newest run failed: the session says it, in the first line of what may be a stack trace.
+/// Why the newest run failed, or ended without an answer: the session says it, in the first line of what may be a stack trace.
 fn failure(thread: &v1::Thread, served: &Served) -> Result<Option<Item>, BadTime> {
+    if let Some(run) = served.runs.last().filter(|_| served.silent) {
+        return Ok(Some(Item {
+            run: Some(run.id.clone()),
+            ordinal: u64::MAX,
+            status: run.status.clone(),
+            title: None,
+            at: run.completed_at.unwrap_or(run.requested_at),
+            kind: ItemKind::Failure {
+                class: NO_ANSWER.to_owned(),
+                message: SILENT.to_owned(),
+                resets_at: None,
+            },
+        }));
+    }
     let Some(run) = served.runs.last().filter(|run| run.status == "failed") else {
         return Ok(None);
     };
@@ -199,7 +218,10 @@ fn failure(thread: &v1::Thread, served: &Served) -> Result<Option<Item>, BadTime
         at: time("session.updatedAt", &session.updated_at)?,
         kind: ItemKind::Failure {
             class: "provider_error".to_owned(),
-            message: cut(error.lines().next().unwrap_or_default(), ERROR_CHARS),
+            message: cut(
+                error.lines().find(|line| !line.trim().is_empty()).unwrap_or_default(),
+                ERROR_CHARS,
+            ),
             resets_at: None,
         },
     }))

@@ -18,6 +18,13 @@ use crate::protocol::{MessageId, RunId, ThreadId, v1};
 
 /// How long T3 itself takes a message that no turn has taken for one that waits.
 const WAITS_FOR: SignedDuration = SignedDuration::from_mins(2);
+/// How long after the order to stop a session its end may be told: of a message that came meanwhile it says nothing.
+const STOPS_WITHIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long after the end of a turn its checkpoint is waited for.
+const SETTLES_WITHIN: SignedDuration = SignedDuration::from_secs(1);
+/// An end no longer ago than this is news.
+const ENDED_LATELY: SignedDuration = SignedDuration::from_secs(3);
 
 /// The kind of the activity that tells of a checkpoint.
 const CHECKPOINT: &str = "checkpoint.captured";
@@ -29,10 +36,16 @@ const APPROVED: &str = "approval.resolved";
 pub(super) struct Served {
     /// In the order of their messages.
     pub(super) runs: Vec<RunFacts>,
+    /// When each was asked for.
+    asked_at: Vec<Timestamp>,
+    /// The newest turn of each.
+    began: Vec<Option<String>>,
     /// The turns of each run, by the run's place.
     turns: HashMap<String, usize>,
     /// The run that each user message began or was merged into.
     of_message: HashMap<String, RunId>,
+    /// The agent of the newest run ended its turn by itself and had said nothing.
+    pub(super) silent: bool,
     /// The newest turn died with an earlier server process.
     pub(super) orphaned: bool,
 }
@@ -43,6 +56,16 @@ impl Served {
         self.turns.get(turn).and_then(|place| self.runs.get(*place))
     }
 
+    /// The turn is the one that works for its run.
+    pub(super) fn works(&self, turn: &str) -> bool {
+        let place = self.turns.get(turn).copied();
+        place.is_some_and(|place| {
+            let status = self.runs.get(place).map(|run| run.status.as_str());
+            let began = self.began.get(place).and_then(Option::as_deref);
+            status == Some(RunObservation::Running.name()) && began == Some(turn)
+        })
+    }
+
     /// The run of a user message.
     pub(super) fn of_message(&self, message: &str) -> Option<RunId> {
         self.of_message.get(message).cloned()
@@ -51,11 +74,14 @@ impl Served {
     /// The run of what the agent said in a turn at a time: T3 moves a message of a stopped turn to the next one, which had not been
     /// asked for when it was said.
     pub(super) fn of_answer(&self, turn: Option<&str>, at: Timestamp) -> Option<RunId> {
-        let own = turn
-            .and_then(|turn| self.of_turn(turn))
-            .filter(|run| at >= run.requested_at);
-        let before = || self.runs.iter().rev().find(|run| run.requested_at <= at);
-        own.or_else(before).map(|run| run.id.clone())
+        let place = self.place_of_answer(turn, at)?;
+        self.runs.get(place).map(|run| run.id.clone())
+    }
+
+    fn place_of_answer(&self, turn: Option<&str>, at: Timestamp) -> Option<usize> {
+        let asked_before = |place: &usize| self.asked_at.get(*place).is_some_and(|asked| *asked <= at);
+        let own = turn.and_then(|turn| self.turns.get(turn)).copied().filter(asked_before);
+        own.or_else(|| (0..self.asked_at.len()).rev().find(asked_before))
     }
 }
 
@@ -90,6 +116,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
     let asked = asked(thread)?;
     let turns = turns(thread, memory)?;
     let session = Session::of(thread.latest_turn.as_ref(), thread.session.as_ref(), memory)?;
+    let sent_at = |message: &Asked| memory.sent_at(&message.id).unwrap_or(message.at);
     let start_failures = start_failures(thread)?;
     let mut served = Served::default();
     // First which message began which turn, then what became of each.
@@ -114,6 +141,8 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
             });
         if !merged {
             owned.push((place, began));
+            served.asked_at.push(message.at);
+            served.began.push(began.map(str::to_owned));
         }
         let run = owned.last().and_then(|(place, _)| asked.get(*place));
         if let Some(run) = run {
@@ -124,7 +153,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
             served.turns.insert(turn.to_owned(), place);
         }
     }
-    let answers = answered(thread)?;
+    let answered = answered(thread, &served)?;
     for (index, (place, turn)) in owned.iter().enumerate() {
         let Some(message) = asked.get(*place) else { continue };
         let until = owned
@@ -136,20 +165,21 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
         let stopped = memory.was_stopped(&id, &run, *turn) || turn.is_some_and(|turn| turns.stopped.contains(turn));
         let (status, ended_at) = match *turn {
             Some(turn) if session.newest.as_ref().is_some_and(|newest| newest.id == turn) => {
-                let said = answers.iter().any(|at| within(*at));
-                let (status, ended_at) = session.outcome(turn, stopped, said);
+                let (status, ended_at) = session.outcome(turn, stopped, answered.contains(&index));
                 if status != RunObservation::Running.name() {
                     memory.handle_end(turn, status);
                 }
                 (status, ended_at)
             }
+            Some(turn) if !stopped && turns.first.get(turn).is_some_and(|first| session.works_behind(*first)) => {
+                (RunObservation::Running.name(), None)
+            }
             Some(turn) => {
-                let said = answers.iter().any(|at| within(*at));
                 let status = match memory.end(turn) {
                     _ if stopped => "interrupted",
                     Some(known) => known,
                     None if turns.failed.contains(turn) => "failed",
-                    None if said => "completed",
+                    None if answered.contains(&index) => "completed",
                     None => "interrupted",
                 };
                 // Its checkpoint may come after the next prompt; it was over by then all the same.
@@ -159,7 +189,10 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
             None if start_failures.iter().any(|at| within(*at)) => {
                 ("failed", start_failures.iter().copied().find(|at| within(*at)))
             }
-            None if until.is_none() => session.without_turn(message.at, stopped, thread.archived_at.is_some(), now),
+            None if until.is_none() => {
+                let waits = thread.archived_at.is_none() && now.duration_since(sent_at(message)) < WAITS_FOR;
+                session.without_turn(message.at, stopped, thread.archived_at.is_some(), waits)
+            }
             // It never ran: as one that was taken out of a queue.
             None => ("cancelled", until),
         };
@@ -179,9 +212,52 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
         });
     }
     served.orphaned = session.orphaned_at.is_some();
+    served.silent = served.runs.len().checked_sub(1).is_some_and(|last| {
+        let turn = served.began.get(last).and_then(Option::as_deref);
+        let newest = session
+            .newest
+            .as_ref()
+            .filter(|newest| Some(newest.id.as_str()) == turn);
+        let stopped = |turn: &str| turns.stopped.contains(turn) || memory.was_turn_stopped(turn);
+        let run = served.runs.get(last);
+        newest.is_some_and(|newest| {
+            observe_run(&newest.state) == RunObservation::Completed && !session.died && !stopped(&newest.id)
+        }) && run.is_some_and(|run| run.status == "interrupted" && !memory.was_stopped(&id, &run.id, turn))
+    });
+    memory.handle_settling(&id, is_settling(thread, &session, &served, memory, now));
     memory.handle_orphan(&id, served.orphaned);
     memory.handle_read(&id, &served.runs, owned.last().and_then(|(_, turn)| *turn));
     Ok(served)
+}
+
+/// The newest turn has just ended, and its checkpoint may still come: it tells what was changed, and that the turn was stopped where nothing else
+/// does. Where no turn before left one, none comes.
+fn is_settling(thread: &v1::Thread, session: &Session, served: &Served, memory: &Memory, now: Timestamp) -> bool {
+    let Some(newest) = &session.newest else { return false };
+    let Some(run) = served.of_turn(&newest.id) else {
+        return false;
+    };
+    let before = memory.last_read(&ThreadId(thread.id.0.clone()));
+    let is_over = match observe_run(&newest.state) {
+        RunObservation::Completed => run.completed_at.is_some() && !session.died,
+        _ => false,
+    };
+    if !is_over {
+        return false;
+    }
+    let was_at_work = before.is_some_and(|before| {
+        let mut runs = before.runs.iter();
+        runs.any(|known| known.id == run.id && known.completed_at.is_none())
+    });
+    let ended_at = newest.ended_at.unwrap_or(now);
+    let lately = was_at_work || now.duration_since(ended_at).abs() < ENDED_LATELY;
+    let since = memory.ended_since(&newest.id, lately, now);
+    let captured = thread.activities.iter().any(|activity| {
+        let of_it = activity.turn_id.as_ref().is_some_and(|turn| turn.0 == newest.id);
+        activity.kind == CHECKPOINT && of_it
+    });
+    let captures = !thread.checkpoints.is_empty() || served.runs.len() == 1;
+    captures && !captured && since.is_some_and(|since| now.duration_since(since) < SETTLES_WITHIN)
 }
 
 fn asked(thread: &v1::Thread) -> Result<Vec<Asked>, BadTime> {
@@ -196,14 +272,21 @@ fn asked(thread: &v1::Thread) -> Result<Vec<Asked>, BadTime> {
     Ok(asked)
 }
 
-/// When the agent said something.
-fn answered(thread: &v1::Thread) -> Result<Vec<Timestamp>, BadTime> {
-    let said = thread
-        .messages
-        .iter()
-        .filter(|message| message.role.as_str() == "assistant" && !message.text.trim().is_empty());
-    said.map(|message| time("messages.createdAt", &message.created_at))
-        .collect()
+/// The places of the runs in which the agent said something, or proposed a plan.
+fn answered(thread: &v1::Thread, served: &Served) -> Result<HashSet<usize>, BadTime> {
+    let mut answered = HashSet::new();
+    let said = |message: &&v1::Message| message.role.as_str() == "assistant" && !message.text.trim().is_empty();
+    for message in thread.messages.iter().filter(said) {
+        let at = time("messages.createdAt", &message.created_at)?;
+        let turn = message.turn_id.as_ref().map(|turn| turn.0.as_str());
+        answered.extend(served.place_of_answer(turn, at));
+    }
+    for plan in thread.proposed_plans.iter().flatten() {
+        let at = time("proposedPlans.createdAt", &plan.created_at)?;
+        let turn = plan.turn_id.as_ref().map(|turn| turn.0.as_str());
+        answered.extend(served.place_of_answer(turn, at));
+    }
+    Ok(answered)
 }
 
 /// When a turn could not be started.
@@ -292,6 +375,7 @@ fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTi
 struct Newest {
     id: String,
     state: String,
+    requested_at: Timestamp,
     ended_at: Option<Timestamp>,
 }
 
@@ -303,6 +387,8 @@ pub(super) struct Session {
     newest: Option<Newest>,
     /// When the process ended that the session died with, at the latest.
     orphaned_at: Option<Timestamp>,
+    /// The newest turn died with it, whatever the session does since.
+    died: bool,
 }
 
 impl Session {
@@ -315,6 +401,7 @@ impl Session {
             Some(turn) => Some(Newest {
                 id: turn.turn_id.0.clone(),
                 state: turn.state.as_str().to_owned(),
+                requested_at: time("latestTurn.requestedAt", &turn.requested_at)?,
                 ended_at: maybe_time("latestTurn.completedAt", turn.completed_at.as_ref())?,
             }),
             None => None,
@@ -326,25 +413,47 @@ impl Session {
                 updated_at: None,
                 newest,
                 orphaned_at: None,
+                died: false,
             });
         };
         let updated_at = time("session.updatedAt", &session.updated_at)?;
         let at_work = matches!(session.status.as_str(), "running" | "starting");
+        let orphaned_at = memory
+            .started_at()
+            .filter(|started_at| at_work && updated_at < *started_at);
+        let mut died = false;
+        if let Some(newest) = &newest {
+            if orphaned_at.is_some() && observe_run(&newest.state) == RunObservation::Running {
+                memory.handle_died(&newest.id);
+            }
+            died = memory.died(&newest.id);
+        }
         Ok(Self {
             status: session.status.as_str().to_owned(),
             active: session.active_turn_id.as_ref().map(|turn| turn.0.clone()),
             updated_at: Some(updated_at),
             newest,
-            orphaned_at: memory
-                .started_at()
-                .filter(|started_at| at_work && updated_at < *started_at),
+            orphaned_at,
+            died,
         })
     }
 
     fn is_at_work(&self, turn: &str) -> bool {
-        self.newest
+        !self.died
+            && self
+                .newest
+                .as_ref()
+                .is_some_and(|newest| newest.id == turn && observe_run(&newest.state) == RunObservation::Running)
+    }
+
+    /// The agent is at work, and this turn was heard of after the one that is shown as the newest: it is just beginning, or one that T3 never shows
+    /// as the newest, since it was begun while another worked.
+    fn works_behind(&self, first_heard: Timestamp) -> bool {
+        let later = self
+            .newest
             .as_ref()
-            .is_some_and(|newest| newest.id == turn && observe_run(&newest.state) == RunObservation::Running)
+            .is_none_or(|newest| newest.requested_at < first_heard);
+        later && self.orphaned_at.is_none() && matches!(self.status.as_str(), "running" | "starting")
     }
 
     /// The status of the newest turn's run, and when it ended.
@@ -353,13 +462,14 @@ impl Session {
             return ("running", None);
         };
         let ended_at = newest.ended_at.or(self.updated_at);
-        if self.orphaned_at.is_some() {
-            return ("interrupted", self.orphaned_at);
+        if self.died {
+            return ("interrupted", self.orphaned_at.or(ended_at));
         }
         let still_works = self.status == "running" && self.active.as_deref() == Some(turn);
         match observe_run(&newest.state) {
-            // A diff may complete it before its time.
-            RunObservation::Completed if still_works && !stopped => ("running", None),
+            // A diff may complete it before its time, and one that is stopped is shown so while its agent still works on it: a message would be taken
+            // into it, and be lost with it.
+            RunObservation::Completed | RunObservation::Interrupted if still_works => ("running", None),
             RunObservation::Running => ("running", None),
             _ if stopped => ("interrupted", ended_at),
             RunObservation::Completed if !said => ("interrupted", ended_at),
@@ -373,16 +483,21 @@ impl Session {
         asked_at: Timestamp,
         stopped: bool,
         archived: bool,
-        now: Timestamp,
+        waits: bool,
     ) -> (&'static str, Option<Timestamp>) {
         let since = self.updated_at.filter(|at| *at >= asked_at);
         match (self.status.as_str(), since) {
-            _ if self.orphaned_at.is_some() => ("interrupted", self.orphaned_at),
+            _ if self.orphaned_at.is_some_and(|at| asked_at < at) => ("interrupted", self.orphaned_at),
             ("error", Some(at)) if stopped => ("interrupted", Some(at)),
             ("error", Some(at)) => ("failed", Some(at)),
-            ("stopped", Some(at)) => ("interrupted", Some(at)),
+            // That of an earlier turn may be told late.
+            ("stopped" | "interrupted", Some(at))
+                if stopped || !waits || at.duration_since(asked_at) > STOPS_WITHIN =>
+            {
+                ("interrupted", Some(at))
+            }
             ("starting" | "running", _) if !archived => ("starting", None),
-            _ if !archived && now.duration_since(asked_at) < WAITS_FOR => ("starting", None),
+            _ if waits => ("starting", None),
             // No turn ever took it.
             _ => ("cancelled", Some(asked_at)),
         }

@@ -19,6 +19,9 @@ use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, Mirror, ShellItem};
 use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
+mod moments;
+mod unknown;
+
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
 }
@@ -183,7 +186,10 @@ fn the_recorded_archive_is_read_and_its_threads_are_told_of_one_by_one() {
     };
     assert!(unread.is_empty() && !threads.is_empty());
     for row in threads {
-        let thread = dialect.read_archived_thread(&raw(answer), &row.id).unwrap().unwrap();
+        let thread = dialect
+            .read_archived_thread(&raw(answer), &row.id, &[])
+            .unwrap()
+            .unwrap();
         assert!(row.archived && thread.head.archived);
         assert_eq!((&thread.head.title, &thread.head.project), (&row.title, &row.project));
     }
@@ -275,7 +281,7 @@ fn what_we_stopped_is_interrupted_whatever_is_shown() {
 fn a_turn_that_was_seen_interrupted_stays_so_though_its_checkpoint_shows_it_completed() {
     let memory = Memory::default();
     assert_eq!(
-        statuses(&decode(&one("running", "interrupted", Some("partly")), &memory)),
+        statuses(&decode(&one("ready", "interrupted", Some("partly")), &memory)),
         ["interrupted"]
     );
     assert_eq!(
@@ -327,7 +333,7 @@ fn what_became_of_a_run_is_told_of_an_archived_thread_too() {
     let id = ThreadId("thread".to_owned());
     let shown = |body: &Value| {
         dialect
-            .read_archived_thread(&raw(&in_archive(body)), &id)
+            .read_archived_thread(&raw(&in_archive(body)), &id, &[])
             .unwrap()
             .unwrap()
     };
@@ -355,7 +361,12 @@ fn what_became_of_a_run_is_told_of_an_archived_thread_too() {
     }
     let other = ThreadId("other".to_owned());
     let listed = in_archive(&one("ready", "completed", None));
-    assert!(dialect.read_archived_thread(&raw(&listed), &other).unwrap().is_none());
+    assert!(
+        dialect
+            .read_archived_thread(&raw(&listed), &other, &[])
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
