@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use heck::ToUpperCamelCase as _;
 use serde_json::{Value, json};
 
 use super::Error;
@@ -52,7 +53,7 @@ fn members(contract: &Contract, selection: &Selection) -> Vec<Error> {
             .map(String::as_str)
             .collect();
         for word in listed.iter().filter(|word| !words.contains(word)) {
-            let mend = if fresh.is_empty() {
+            let mut mend = if fresh.is_empty() {
                 "take it out, and what sends or reads it".to_owned()
             } else {
                 format!(
@@ -60,6 +61,12 @@ fn members(contract: &Contract, selection: &Selection) -> Vec<Error> {
                     fresh.join(", ")
                 )
             };
+            let row = member_type(union, word);
+            if selection.sends.contains_key(&row) && !contract.defs.contains_key(&row) {
+                mend.push_str(&format!(
+                    "; the same with the row `sends.{row}` and what fills it in `src/machine/dialect`"
+                ));
+            }
             found.push(Error::new(
                 &selection.file,
                 &format!("members.{union}"),
@@ -71,10 +78,23 @@ fn members(contract: &Contract, selection: &Selection) -> Vec<Error> {
     found
 }
 
+/// What the exporter calls the type of a union's member.
+fn member_type(union: &str, word: &str) -> String {
+    format!("{union}{}", word.to_upper_camel_case())
+}
+
 /// Fields that we fill and that are gone, and fields that T3 requires and we do not fill.
 fn sends(contract: &Contract, selection: &Selection) -> Vec<Error> {
     let mut found = Vec::new();
+    let members = selection.members.iter();
+    let members: BTreeSet<String> = members
+        .flat_map(|(union, words)| words.iter().map(|word| member_type(union, word)))
+        .collect();
     for (name, filled) in &selection.sends {
+        // A member that is gone is told of once.
+        if members.contains(name) && !contract.defs.contains_key(name) {
+            continue;
+        }
         let at = format!("sends.{name}");
         let Some(schema) = shape(contract, selection, name) else {
             let mend = "take the row out with what fills it, or give it the name that the contract has for it now";

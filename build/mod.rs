@@ -9,6 +9,7 @@
 //! 4. `open`: make the enums and tagged unions, tolerant or exact, and trim what typify wrote.
 
 pub mod open;
+mod provenance;
 #[path = "shared.rs"]
 // The command uses more of it than the build.
 #[allow(dead_code)]
@@ -48,7 +49,8 @@ pub fn protocol(root: &Path, out: &Path) -> Result<(), Error> {
     for protocol in PROTOCOLS {
         let contract = Contract::read(root, protocol.contract)?;
         let selection = Selection::read(root, protocol.selection)?;
-        let text = generate(&contract, &selection)?;
+        let mut text = generate(&contract, &selection)?;
+        text.push_str(&provenance::constant(root, protocol.provenance)?);
         let file = out.join(format!("protocol_v{}.rs", protocol.number));
         std::fs::write(&file, text).map_err(|error| {
             Error::new(

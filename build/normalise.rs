@@ -222,6 +222,11 @@ impl Normaliser<'_> {
 
     /// A choice between scalars: typify makes an untagged enum of it.
     fn scalars(&mut self, at: &str, arms: &[Value]) -> Result<Value, Error> {
+        let text = |arm| *self.resolve(arm) == json!({ "type": "string" });
+        // Ids of several kinds: on the wire they are one, and which kind it is stands beside them.
+        if arms.iter().all(text) {
+            return Ok(json!({ "type": "string" }));
+        }
         let number = arms.iter().any(|arm| arm.get("type") == Some(&json!("number")));
         let mut scalars = Vec::new();
         for arm in arms {

@@ -16,6 +16,8 @@ pub struct Protocol {
     pub name: &'static str,
     /// What T3 says.
     pub contract: &'static str,
+    /// Which T3 that is.
+    pub provenance: &'static str,
     /// What is taken of it.
     pub selection: &'static str,
 }
@@ -26,12 +28,14 @@ pub const PROTOCOLS: [Protocol; 2] = [
         number: 2,
         name: "protocol-2",
         contract: "schemas/t3/protocol-2/contract.json",
+        provenance: "schemas/t3/protocol-2/provenance.toml",
         selection: "schemas/selection.toml",
     },
     Protocol {
         number: 1,
         name: "protocol-1",
         contract: "schemas/t3/protocol-1/contract.json",
+        provenance: "schemas/t3/protocol-1/provenance.toml",
         selection: "schemas/selection-protocol-1.toml",
     },
 ];

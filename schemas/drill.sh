@@ -16,7 +16,14 @@ cp "$contract" "$newest"
 
 # The build's own words, without cargo's around them.
 build() { cargo check --locked --lib --quiet 2>build.log && echo "it compiles" || { sed -n 's/^  *\(schemas\/\|error\)/  \1/p' build.log | head -60; return 1; }; }
-stops() { if build; then echo "it should have stopped"; exit 1; fi; }
+# It stops, with so many lines where a number is given.
+stops() {
+    if build >said.log; then cat said.log; echo "it should have stopped"; exit 1; fi
+    cat said.log
+    local lines
+    lines=$(grep -c '^  schemas/' said.log)
+    [ "$lines" = "${1:-$lines}" ] || { echo "it says $lines things, and $1 were changed"; exit 1; }
+}
 
 echo "== the older state, with the tables of the newest: each line says what to take out"
 python3 -c 'import json, sys; json.dump(json.load(open(sys.argv[1])), open(sys.argv[2], "w"), indent=1, sort_keys=True)' "$older" "$contract"
@@ -36,7 +43,7 @@ defs["CommandMessageDispatch"]["properties"]["priority"] = {"type": "string"}
 defs["CommandMessageDispatch"]["required"].append("priority")
 json.dump(contract, open(sys.argv[2], "w"), indent=1, sort_keys=True)
 PY
-stops
+stops 4
 echo "== the same, once each line is answered"
 sed -i 's/^preparing = "starting"$/&\npaused = "running"/; s/^mcp-elicitation = "approval"$/&\nbrowser = "approval"/' schemas/lifecycle.toml
 sed -i 's/"run.interrupt"/"run.stop"/; s/^CommandRunInterrupt = /CommandRunStop = /; s/^CommandMessageDispatch = \[/&"priority",/' schemas/selection.toml

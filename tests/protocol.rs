@@ -11,6 +11,8 @@ mod build;
 
 #[path = "protocol/generation.rs"]
 mod generation;
+#[path = "protocol/older.rs"]
+mod older;
 #[path = "protocol/reading.rs"]
 mod reading;
 #[path = "recordings/mod.rs"]

@@ -16,6 +16,8 @@ mod generated;
 mod handshake;
 #[path = "simulator/newer.rs"]
 mod newer;
+#[path = "simulator/older.rs"]
+mod older;
 #[path = "recordings/mod.rs"]
 mod recordings;
 #[path = "simulator/repeats.rs"]

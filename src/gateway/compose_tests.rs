@@ -203,6 +203,7 @@ fn a_row_alone_never_says_that_it_ended() {
         background: Vec::new(),
         updated_at: at(0),
         sequence: 1,
+        unknown_words: Vec::new(),
     };
     assert_eq!(state_of_row(&row("cancelled", None)), ThreadState::Running);
     assert_eq!(state_of_row(&row("completed", Some("waiting"))), ThreadState::Finishing);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::Member;
 use crate::gateway::{Caller, Gateway, ToolError};
 use crate::machine::{MachineError, MachineStatus};
+use crate::protocol::Contract;
 
 /// No arguments.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -45,6 +46,9 @@ pub struct MachineView {
     /// The orchestration protocol that it speaks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<u32>,
+    /// Where its T3 is newer: the version that the gateway was built for. It may do what the gateway does not know yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newer_than: Option<String>,
     /// Its operating system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
@@ -106,6 +110,7 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
         scratch: member.scratch(&caller.limits).map(|_| true),
         online: status.online,
         credential: credential(&status, now),
+        newer_than: newer_than(&status),
         label: status.label,
         version: status.version,
         protocol: status.protocol,
@@ -120,6 +125,13 @@ fn view(member: &Member, caller: &Caller, now: Timestamp) -> MachineView {
             format!("{}: {}", said.code, said.message)
         }),
     }
+}
+
+/// The version that the gateway was built for, if the machine's is newer.
+fn newer_than(status: &MachineStatus) -> Option<String> {
+    let contract = Contract::of(status.protocol?)?;
+    let order = contract.compare(status.version.as_deref()?)?;
+    contract.version.filter(|_| order.is_gt()).map(str::to_owned)
 }
 
 pub(super) fn credential(status: &MachineStatus, now: Timestamp) -> CredentialView {

@@ -91,7 +91,7 @@ pub(crate) fn thread(runs: Vec<RunFacts>) -> Thread {
         files: Vec::new(),
         checkpoints: Vec::new(),
         background: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words: Vec::new(),
         usage: None,
         models: Vec::new(),
         active_turn: None,

@@ -93,6 +93,8 @@ pub struct ThreadRow {
     pub updated_at: Timestamp,
     /// The sequence of the shell item that this row came from.
     pub sequence: u64,
+    /// Words of T3's that this version does not know, each with what it is a word for. Taken out where they are counted.
+    pub unknown_words: Vec<String>,
 }
 
 impl ThreadRow {
@@ -164,8 +166,8 @@ pub struct Thread {
     pub session: Option<String>,
     /// When a usage limit that stopped the thread ends by itself.
     pub resumes_at: Option<Timestamp>,
-    /// T3's words for kinds of turn items that this version does not know: it shows nothing of them.
-    pub unknown_items: Vec<String>,
+    /// Words of T3's that this version does not know, each with what it is a word for: "run status `paused`".
+    pub unknown_words: Vec<String>,
     /// When T3 last changed it.
     pub updated_at: Timestamp,
     /// The read left older history out.

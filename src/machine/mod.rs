@@ -324,8 +324,7 @@ impl Machine {
         let fetch = async move {
             let row = core.state.mirror().thread(&thread);
             let thread = link.read_thread(&thread, row.as_deref()).await?;
-            core.state
-                .handle_unknown_words(link.dialect.unknown_words_of_thread(&thread));
+            core.state.handle_unknown_words(thread.unknown_words.iter().cloned());
             Ok(thread)
         };
         self.core.reads.read(id, seen, fetch).await

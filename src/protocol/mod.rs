@@ -1,6 +1,7 @@
 //! What goes over the wire: generated types (one module a protocol version), Effect RPC frames, and what the versions share.
 
 mod change;
+mod contract;
 mod decode;
 mod ids;
 mod modes;
@@ -13,6 +14,7 @@ pub mod v2;
 mod words;
 
 pub use change::Change;
+pub use contract::Contract;
 pub use decode::{DecodeError, decode};
 pub(crate) use decode::{Fault, read};
 pub use ids::*;

@@ -17,11 +17,11 @@ pub(crate) fn descriptor(options: &ModelOptions, (label, older): (&str, bool)) -
         "environmentId": options.environment_id,
         "label": label,
         "platform": {"os": "linux", "arch": "x64"},
-        "serverVersion": match (older, options.newer) {
+        "serverVersion": options.version.as_deref().unwrap_or(match (older, options.newer) {
             (true, _) => OLDER_VERSION,
             (false, true) => NEWER_VERSION,
             (false, false) => RECORDED_VERSION,
-        },
+        }),
         "capabilities": {
             "repositoryIdentity": true,
             "connectionProbe": true,

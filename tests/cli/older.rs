@@ -5,9 +5,42 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use t3code_mcp::protocol::Contract;
 
 use crate::stdio::Client;
 use crate::support::{Machine, Place, Running, until};
+
+/// What doctor and `machines` say of a machine of this version.
+fn compared(version: &str) -> (String, Value) {
+    let machine = Machine::older_of(version);
+    let place = machine.place();
+    let doctor = place.run_with_token(&["doctor"]);
+    assert_eq!(doctor.code, Some(0), "another version is no fault: {}", doctor.out);
+    let machines: Value = serde_json::from_str(&place.run_with_token(&["machines", "--json"]).out).unwrap();
+    (doctor.out, machines["machines"][0]["newer_than"].clone())
+}
+
+#[test]
+fn the_version_of_a_machine_is_compared_with_the_one_that_the_program_was_built_for() {
+    let contract = Contract::of(1).unwrap();
+    let built_for = contract.version.unwrap();
+    let (doctor, newer_than) = compared("0.99.0-nightly.1");
+    let said = format!("✓ sim: it is newer than {contract}, which this program was built for");
+    assert!(doctor.contains(&said), "{doctor}");
+    assert_eq!(newer_than, built_for);
+
+    let (doctor, newer_than) = compared(built_for);
+    assert!(doctor.contains(&format!("built for {contract}, as it is")), "{doctor}");
+    assert_eq!(newer_than, Value::Null);
+
+    let (doctor, newer_than) = compared("0.0.28");
+    assert!(doctor.contains(&format!("older than {contract}")), "{doctor}");
+    assert_eq!(newer_than, Value::Null);
+
+    let (doctor, newer_than) = compared("a build of my own");
+    assert!(doctor.contains(&format!("was built for {contract}\n")), "{doctor}");
+    assert_eq!(newer_than, Value::Null);
+}
 
 /// A client that counts its calls.
 struct Caller {

@@ -139,6 +139,16 @@ impl Machine {
         })
     }
 
+    /// One that speaks protocol 1 and says that it is of this version.
+    pub fn older_of(version: &str) -> Self {
+        let mut options = SimulatorOptions {
+            protocol: 1,
+            ..SimulatorOptions::default()
+        };
+        options.model.version = Some(version.to_owned());
+        Self::start_with(options)
+    }
+
     /// One that speaks protocol 1, whose agents take so long to stop.
     pub fn older_slow_to_stop(wait: std::time::Duration) -> Self {
         let mut options = SimulatorOptions {

@@ -93,6 +93,19 @@ fn a_union_that_no_tag_tells_apart_is_refused_at_its_field() {
 }
 
 #[test]
+fn ids_of_several_kinds_in_one_place_are_text() {
+    let id = json!({ "type": "string" });
+    let either = json!({ "anyOf": [{ "$ref": "#/$defs/ProjectId" }, { "$ref": "#/$defs/ThreadId" }] });
+    let text =
+        read(&json!({ "ProjectId": id, "ThreadId": id, "Root": object(&json!({ "id": either }), &["id"]) })).unwrap();
+    assert!(text.contains("pub id: ::std::string::String"), "{text}");
+    let number = json!({ "anyOf": [{ "$ref": "#/$defs/ThreadId" }, { "$ref": "#/$defs/Order" }] });
+    let defs =
+        json!({ "ThreadId": id, "Order": { "type": "integer" }, "Root": object(&json!({ "id": number }), &["id"]) });
+    assert_refused(read(&defs), CONTRACT, "Root.id", "no tag tells apart");
+}
+
+#[test]
 fn a_choice_between_an_object_and_a_word_is_refused() {
     let arms = json!({ "anyOf": [object(&json!({ "x": { "type": "string" } }), &[]), { "type": "string" }] });
     let result = read(&json!({ "Root": object(&json!({ "mixed": arms }), &[]) }));

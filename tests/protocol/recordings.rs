@@ -8,10 +8,28 @@ use t3code_mcp::protocol::v2;
 use super::round::{Outcome, round};
 use crate::recorded;
 
-/// What a recording holds, as (place, type, whether it came back equal).
-fn read(file: &str) -> Vec<(String, &'static str, Outcome)> {
-    let lines = recorded::lines(file);
-    let undecodable = undecodable(&lines);
+/// A value's type, and whether it came back equal.
+pub(super) type Tried = (&'static str, Outcome);
+
+/// How a protocol's values are tried: what a frame asks, what one answers to a call, and the answer to a request over HTTP.
+pub(super) struct Types {
+    /// Fields that no contract of the protocol has: they were sent to see that the server ignores them. So do we: they are not printed.
+    pub(super) unknown_fields: &'static [&'static str],
+    pub(super) request: fn(&Value) -> Option<Tried>,
+    pub(super) answer: fn(&str, &Value) -> Vec<Tried>,
+    pub(super) http: fn(&Value, &Value) -> Option<Tried>,
+}
+
+const PROTOCOL_2: Types = Types {
+    unknown_fields: &["bogus"],
+    request,
+    answer,
+    http,
+};
+
+/// What a recording's lines hold, each with its place.
+pub(super) fn read(file: &str, lines: &[Value], types: &Types) -> Vec<(String, &'static str, Outcome)> {
+    let undecodable = undecodable(lines);
     let mut requests = BTreeMap::new();
     let mut asked = Value::Null;
     let mut found = Vec::new();
@@ -21,7 +39,7 @@ fn read(file: &str) -> Vec<(String, &'static str, Outcome)> {
         let from_server = line["dir"] == "s2c";
         if line["kind"] == "http" {
             if from_server {
-                found.extend(http(&asked, body).map(|(kind, outcome)| (place, kind, outcome)));
+                found.extend((types.http)(&asked, body).map(|(kind, outcome)| (place, kind, outcome)));
             } else {
                 asked = body.clone();
             }
@@ -32,15 +50,15 @@ fn read(file: &str) -> Vec<(String, &'static str, Outcome)> {
             if from_server {
                 let tag = requests.get(&key).map_or("", String::as_str);
                 found.extend(
-                    answer(tag, &frame)
+                    (types.answer)(tag, &frame)
                         .into_iter()
                         .map(|(kind, outcome)| (place.clone(), kind, outcome)),
                 );
             } else if frame["_tag"] == "Request" {
                 requests.insert(key.clone(), frame["tag"].as_str().unwrap().to_owned());
                 if !undecodable.contains(&key) {
-                    let frame = without_the_unknown_field(frame);
-                    found.extend(request(&frame).map(|(kind, outcome)| (place.clone(), kind, outcome)));
+                    let frame = without_unknown_fields(frame, types.unknown_fields);
+                    found.extend((types.request)(&frame).map(|(kind, outcome)| (place.clone(), kind, outcome)));
                 }
             }
         }
@@ -79,13 +97,14 @@ fn undecodable(lines: &[Value]) -> BTreeSet<(String, String)> {
     refused.map(|(line, frame)| key(line, &frame)).collect()
 }
 
-/// One recorded command carries a field that no contract has, to see that the server ignores it. So do we: it is not printed.
-fn without_the_unknown_field(mut frame: Value) -> Value {
-    frame["payload"].as_object_mut().map(|payload| payload.remove("bogus"));
+fn without_unknown_fields(mut frame: Value, unknown: &[&str]) -> Value {
+    if let Some(payload) = frame["payload"].as_object_mut() {
+        payload.retain(|field, _| !unknown.contains(&field.as_str()));
+    }
     frame
 }
 
-fn request(frame: &Value) -> Option<(&'static str, Outcome)> {
+fn request(frame: &Value) -> Option<Tried> {
     let payload = &frame["payload"];
     Some(match frame["tag"].as_str()? {
         "orchestration.dispatchCommand" => ("Command", round::<v2::Command>(payload)),
@@ -97,7 +116,7 @@ fn request(frame: &Value) -> Option<(&'static str, Outcome)> {
     })
 }
 
-fn answer(tag: &str, frame: &Value) -> Vec<(&'static str, Outcome)> {
+fn answer(tag: &str, frame: &Value) -> Vec<Tried> {
     if let Some(values) = frame["values"].as_array() {
         let item = |value| match tag {
             "orchestration.subscribeThread" => ("ThreadStreamItem", round::<v2::ThreadStreamItem>(value)),
@@ -136,7 +155,7 @@ fn answer(tag: &str, frame: &Value) -> Vec<(&'static str, Outcome)> {
     found.into_iter().collect()
 }
 
-fn http(asked: &Value, answer: &Value) -> Option<(&'static str, Outcome)> {
+fn http(asked: &Value, answer: &Value) -> Option<Tried> {
     if answer["status"] != 200 {
         return None;
     }
@@ -200,7 +219,15 @@ const CARRIED: [&str; 20] = [
 
 #[test]
 fn every_recorded_frame_decodes_and_prints_back_equal() {
-    let found: Vec<_> = files().iter().flat_map(|file| read(file)).collect();
+    let files = files();
+    let found = files
+        .iter()
+        .flat_map(|file| read(file, &recorded::lines(file), &PROTOCOL_2));
+    assert_all_equal(&found.collect::<Vec<_>>(), &CARRIED);
+}
+
+/// All came back equal, and of each of these types there was one.
+pub(super) fn assert_all_equal(found: &[(String, &'static str, Outcome)], carried: &[&str]) {
     let failures: Vec<String> = found
         .iter()
         .filter_map(|(place, kind, outcome)| Some(format!("{place}: {kind}: {}", outcome.as_ref().err()?)))
@@ -214,7 +241,7 @@ fn every_recorded_frame_decodes_and_prints_back_equal() {
         found.len(),
         failures.join("\n")
     );
-    let missing: Vec<&&str> = CARRIED.iter().filter(|kind| !kinds.contains(*kind)).collect();
+    let missing: Vec<&&str> = carried.iter().filter(|kind| !kinds.contains(*kind)).collect();
     assert!(missing.is_empty(), "no recording carries {missing:?}");
 }
 

@@ -1,6 +1,7 @@
 //! The steps by which one machine is examined: its token, the way to it, what answers there, whether the token is accepted, whether the
 //! protocol is spoken, which projects may be used. The first that fails ends the examination: what comes behind it cannot be known.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::config::{MachineConfig, TokenSource};
 use crate::fleet::{Limits, Member};
 use crate::gateway::{EXPIRING_SOON_DAYS, ISSUE, days_left};
 use crate::machine::{MachineError, MachineStatus};
+use crate::protocol::Contract;
 
 /// Longer than the machine's own limits for connecting and reading.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -63,6 +65,12 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
         name,
         format!("T3 {version}{label} answers at {}{protocol}", config.url),
     )];
+    checks.extend(
+        status
+            .protocol
+            .and_then(Contract::of)
+            .map(|contract| built_for(name, version, &contract)),
+    );
     checks.push(match status.expires_at.map(|ends| days_left(ends, Timestamp::now())) {
         Some(days) if days < EXPIRING_SOON_DAYS => Check::bad(
             name,
@@ -73,6 +81,17 @@ fn online(name: &str, config: &MachineConfig, status: &MachineStatus) -> Vec<Che
         None => Check::good(name, "the token is accepted"),
     });
     checks
+}
+
+/// How the version compares with the one that this program was built for. No fault either way: what differs is met word by word.
+fn built_for(name: &str, version: &str, contract: &Contract) -> Check {
+    let said = match contract.compare(version) {
+        Some(Ordering::Equal) => format!("this program was built for {contract}, as it is"),
+        Some(Ordering::Greater) => format!("it is newer than {contract}, which this program was built for"),
+        Some(Ordering::Less) => format!("it is older than {contract}, which this program was built for"),
+        None => format!("this program was built for {contract}"),
+    };
+    Check::good(name, said)
 }
 
 /// What T3 there says that this program does not know. No fault of the machine, and nothing is lost by it: an unknown run status counts as

@@ -128,7 +128,7 @@ pub(super) async fn follow(
             Some(answer) = OptionFuture::from(archived.as_mut()) => {
                 archived = None;
                 match answer.map_err(CallError::for_read).and_then(|value| dialect.read_archived(&value)) {
-                    Ok(item) => handle(core, &*dialect, vec![StreamItem::Archive(item)], &mut unread),
+                    Ok(item) => handle(core, vec![StreamItem::Archive(item)], &mut unread),
                     Err(error) => {
                         debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "the archived threads are not known");
                     }

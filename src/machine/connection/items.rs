@@ -1,5 +1,7 @@
 //! What the streams bring, on its way into the mirror: what cannot be read is reported and left out, what nobody knows is counted.
 
+use std::mem;
+
 use serde_json::value::RawValue;
 use tracing::warn;
 
@@ -48,7 +50,7 @@ pub(super) fn apply(
     }
     let is_removal = |item: &StreamItem| matches!(item, StreamItem::Shell(ShellItem::ThreadRemoved { .. }));
     let removed = items.iter().any(is_removal);
-    handle(core, dialect, items, unread);
+    handle(core, items, unread);
     let error = unread.error();
     if before || error.is_some() {
         core.state.handle_status(|status| status.error = error);
@@ -57,27 +59,28 @@ pub(super) fn apply(
 }
 
 /// Takes items in: what they leave unread, the words that nobody knows, and then the mirror.
-pub(super) fn handle(core: &Core, dialect: &dyn Dialect, items: Vec<StreamItem>, unread: &mut Unread) {
-    for item in &items {
+pub(super) fn handle(core: &Core, mut items: Vec<StreamItem>, unread: &mut Unread) {
+    for item in &mut items {
         if let Some(problem) = unread.handle_item(item) {
             unreadable(&problem);
         }
-        core.state.handle_unknown_words(unknown_words(dialect, item));
+        core.state.handle_unknown_words(take_unknown_words(item));
     }
     if core.state.handle_items(items) {
         core.reads.forget_all();
     }
 }
 
-fn unknown_words(dialect: &dyn Dialect, item: &StreamItem) -> Vec<String> {
-    let of_rows = |rows: &[ThreadRow]| {
-        let rows = rows.iter();
-        rows.flat_map(|row| dialect.unknown_words_of_row(row)).collect()
+/// The mirror keeps a row for long, and has no use for these.
+fn take_unknown_words(item: &mut StreamItem) -> Vec<String> {
+    let of_rows = |rows: &mut [ThreadRow]| {
+        let rows = rows.iter_mut();
+        rows.flat_map(|row| mem::take(&mut row.unknown_words)).collect()
     };
     match item {
-        StreamItem::Shell(ShellItem::Snapshot(snapshot)) => of_rows(&snapshot.threads),
+        StreamItem::Shell(ShellItem::Snapshot(snapshot)) => of_rows(&mut snapshot.threads),
         StreamItem::Shell(ShellItem::ThreadUpdated(row)) | StreamItem::Archive(ArchiveItem::Updated(row)) => {
-            dialect.unknown_words_of_row(row)
+            mem::take(&mut row.unknown_words)
         }
         StreamItem::Archive(ArchiveItem::Snapshot { threads, .. }) => of_rows(threads),
         // The shell's own marker, should a server send it here too: no word that we do not know.

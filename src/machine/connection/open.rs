@@ -209,7 +209,7 @@ async fn first_state(
         if whole {
             handle_protocol(core, dialect.protocol());
         }
-        handle(core, dialect, items, unread);
+        handle(core, items, unread);
         if whole && let Some(dialect) = chosen {
             return Ok(dialect);
         }

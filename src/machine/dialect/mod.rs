@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::domain::{
     InteractionMode, Launch, Launched, NewProject, Project, Provider, Respond, RuntimeMode, SearchMatch, SendMessage,
-    Thread, ThreadRow, Turns,
+    Thread, Turns,
 };
 use super::error::MachineError;
 use super::mirror::{ArchiveItem, ShellItem};
@@ -121,11 +121,6 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn scratch(&self) -> Call;
     /// Its answer.
     fn read_scratch(&self, value: &RawValue) -> Result<ProjectId, MachineError>;
-
-    /// The words of a row that this version does not know, each with what it is a word for.
-    fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String>;
-    /// The same of a thread.
-    fn unknown_words_of_thread(&self, thread: &Thread) -> Vec<String>;
 
     /// A thread and its first message can be sent in one call.
     fn launches_at_once(&self) -> bool {

@@ -39,6 +39,7 @@ fn row(name: &str, sequence: u64, title: &str) -> ThreadRow {
         background: Vec::new(),
         updated_at: Timestamp::UNIX_EPOCH,
         sequence,
+        unknown_words: Vec::new(),
     }
 }
 

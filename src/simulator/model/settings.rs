@@ -95,6 +95,8 @@ pub struct Provider {
 pub struct ModelOptions {
     /// Tells one database from another.
     pub environment_id: String,
+    /// The version of T3 that it says it is, if not that of a server like it.
+    pub version: Option<String>,
     /// Its provider instances.
     pub providers: Vec<Provider>,
     /// Behaves as servers after the version gate: a restart holds the queue, commands that came later are understood.
@@ -132,6 +134,7 @@ impl ModelOptions {
         };
         Self {
             environment_id: "38195a9f-8aa0-4d08-a04a-11f84aabfdc0".to_owned(),
+            version: None,
             providers: vec![
                 Provider {
                     instance: "claudeAgent".to_owned(),

@@ -12,9 +12,6 @@ use crate::simulator::calls::{Outcome, die, fail, success};
 use crate::simulator::host::Host;
 use crate::simulator::streams::{ConfigStream, Stream};
 
-/// Commands that other clients send and whose types nobody here writes.
-const UNTYPED: [&str; 1] = ["thread.delete"];
-
 /// Calls a procedure.
 pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Value) -> Outcome {
     let scope = match tag {
@@ -86,9 +83,7 @@ pub(crate) fn call(host: &Arc<Host>, session: &Session, tag: &str, payload: &Val
 }
 
 fn dispatch(host: &Arc<Host>, command: &Value) -> Outcome {
-    if !UNTYPED.contains(&text(command, "type"))
-        && let Err(error) = decode::<sent::Command>(command.to_string().as_bytes())
-    {
+    if let Err(error) = decode::<sent::Command>(command.to_string().as_bytes()) {
         return Outcome::Done(die(&error.to_string()));
     }
     let done = host.change(|state, now| {

@@ -57,6 +57,11 @@ impl Older {
             "thread.user-input.respond" => self.respond(ix, now, command, true),
             "thread.session.stop" => self.stop_session(ix, now),
             "thread.archive" => {
+                if self.is_archived(ix) {
+                    return Err(format!(
+                        "Thread '{thread}' is already archived and cannot handle command '{kind}'."
+                    ));
+                }
                 if self.is_at_work(ix) {
                     self.stop_session(ix, now);
                 }
@@ -65,10 +70,15 @@ impl Older {
                     thread.head["archivedAt"] = json!(now);
                 });
             }
-            "thread.unarchive" => self.change(ix, now, |thread| {
-                thread.archived = false;
-                thread.head["archivedAt"] = Value::Null;
-            }),
+            "thread.unarchive" => {
+                if !self.is_archived(ix) {
+                    return Err(format!("Thread '{thread}' is not archived for command '{kind}'."));
+                }
+                self.change(ix, now, |thread| {
+                    thread.archived = false;
+                    thread.head["archivedAt"] = Value::Null;
+                });
+            }
             "thread.delete" => self.change(ix, now, |thread| {
                 thread.deleted = true;
                 thread.work = None;
@@ -89,9 +99,15 @@ impl Older {
     }
 
     fn create_project(&mut self, now: Stamp, command: &Value) -> Result<(), String> {
-        let root = &command["workspaceRoot"];
-        if self.projects.iter().any(|project| project["workspaceRoot"] == *root) {
-            return Err(format!("Project already exists for workspace root {root}."));
+        let (id, root) = (text(command, "projectId"), text(command, "workspaceRoot"));
+        if self.projects.iter().any(|project| project["id"] == id) {
+            return Err(format!("Project '{id}' already exists and cannot be created twice."));
+        }
+        if let Some(known) = self.projects.iter().find(|project| project["workspaceRoot"] == root) {
+            let known = text(known, "id");
+            return Err(format!(
+                "Active project '{known}' already exists for workspace root '{root}'."
+            ));
         }
         let place = self.projects.len();
         self.projects.push(json!({
@@ -128,6 +144,7 @@ impl Older {
             turns: Vec::new(),
             archived: false,
             deleted: false,
+            dead: false,
             work: None,
             generation: 0,
         });
@@ -233,7 +250,7 @@ impl Older {
                 now,
                 ("approval", "approval.resolved"),
                 Some(&turn),
-                &json!({"requestId": id, "requestKind": "command", "decision": decision}),
+                &json!({"requestId": id, "requestKind": open.kind, "decision": decision}),
             );
             match option_of(decision) {
                 Some(option) => format!("permission: {}", outcome(option)),

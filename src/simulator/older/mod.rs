@@ -35,8 +35,10 @@ enum Next {
     Hear(String),
     /// The turn ends.
     End,
+    /// The adapter of an agent that was stopped at work says that it has no session any more.
+    Lost,
     /// The checkpoint of a turn is captured.
-    Checkpoint { turn: String, missing: bool },
+    Checkpoint { turn: String, status: &'static str },
     /// The agent has stopped.
     Stopped,
     /// The agent that another one takes the place of is gone.
@@ -47,6 +49,8 @@ enum Next {
 #[derive(Clone, Debug)]
 struct Open {
     id: String,
+    /// What an approval is for.
+    kind: &'static str,
     question: bool,
     questions: Vec<Value>,
 }
@@ -81,6 +85,8 @@ pub(crate) struct Thread {
     pub turns: Vec<Was>,
     pub archived: bool,
     pub deleted: bool,
+    /// The agent's process died: what it is asked hangs until the session is stopped.
+    dead: bool,
     work: Option<Work>,
     /// Outdated timers of the thread carry a lower number.
     generation: u64,
@@ -189,7 +195,8 @@ impl Older {
             Next::Wake => self.say_and_end(ix, "slept.", now),
             Next::Hear(text) => self.heard(ix, &text, now),
             Next::End => self.end(ix, now),
-            Next::Checkpoint { turn, missing } => self.capture(ix, &turn, missing, now),
+            Next::Lost => self.lost(ix, now),
+            Next::Checkpoint { turn, status } => self.capture(ix, &turn, status, now),
             Next::Stopped => self.stopped(ix, now),
             Next::Replaced => self.replaced(ix, now),
         }
@@ -239,6 +246,10 @@ impl Older {
                 "activeTurnId": turn, "lastError": error, "updatedAt": now,
             });
         });
+    }
+
+    fn is_archived(&self, ix: usize) -> bool {
+        self.threads.get(ix).is_some_and(|thread| thread.archived)
     }
 
     fn is_at_work(&self, ix: usize) -> bool {

@@ -51,6 +51,7 @@ fn thread(row: v1::ThreadShell, sequence: u64, known: &[RunFacts], memory: &Memo
     if let Some(run) = newest {
         conclude(run, turn.as_deref(), &row, &session, memory)?;
     }
+    let unknown_words = super::unknown::of_row(&row);
     let model = selection(row.model_selection);
     Ok(Thread {
         sequence,
@@ -66,7 +67,7 @@ fn thread(row: v1::ThreadShell, sequence: u64, known: &[RunFacts], memory: &Memo
         background: Vec::new(),
         usage: None,
         models: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words,
         active_turn: None,
         undelivered: Vec::new(),
         session: row.session.map(|session| session.status.as_str().to_owned()),

@@ -14,7 +14,7 @@ use super::{Call, ConfigItem, Dialect, v2};
 use crate::lifecycle::RunFacts;
 use crate::machine::domain::{
     Answer, InteractionMode, Launch, Launched, NewProject, Project, Provider, Respond, RuntimeMode, SearchMatch,
-    SendMessage, Thread, ThreadRow, Turns,
+    SendMessage, Thread, Turns,
 };
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
@@ -28,6 +28,7 @@ mod requests;
 mod shell;
 mod thread;
 mod turns;
+mod unknown;
 
 pub(in crate::machine) use archive::unreadable;
 pub(in crate::machine) use memory::Memory;
@@ -177,14 +178,6 @@ impl Dialect for Protocol1 {
 
     fn read_scratch(&self, value: &RawValue) -> Result<ProjectId, MachineError> {
         v2::Protocol2.read_scratch(value)
-    }
-
-    fn unknown_words_of_row(&self, _row: &ThreadRow) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn unknown_words_of_thread(&self, _thread: &Thread) -> Vec<String> {
-        Vec::new()
     }
 
     fn launches_at_once(&self) -> bool {

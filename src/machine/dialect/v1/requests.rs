@@ -21,6 +21,12 @@ const DECISIONS: [(&str, &str); 4] = [
 /// What an approval is counted as whose kind T3 does not name.
 const OTHER_KIND: &str = "permission";
 const QUESTION: &str = "user_input";
+/// The kind of the activity that asks for an approval.
+pub(super) const APPROVAL_ASKED: &str = "approval.requested";
+/// The kind of the activity that asks a question.
+pub(super) const QUESTION_ASKED: &str = "user-input.requested";
+/// The kinds of approvals that are known.
+pub(super) const REQUEST_KINDS: [&str; 3] = ["command", "file-read", "file-change"];
 /// How much of T3's words is kept.
 const WHY_CHARS: usize = 500;
 /// The kinds of the activities that tell of an answer that T3 took and its agent did not get.
@@ -48,8 +54,8 @@ pub(super) fn requests(thread: &v1::Thread, served: &Served) -> Result<(Vec<Requ
     let (mut requests, mut items) = (Vec::new(), Vec::new());
     for (place, activity) in thread.activities.iter().enumerate() {
         let is_question = match activity.kind.as_str() {
-            "approval.requested" => false,
-            "user-input.requested" => true,
+            APPROVAL_ASKED => false,
+            QUESTION_ASKED => true,
             _ => continue,
         };
         // The contract leaves the payload open: one that cannot be read is one that nobody could answer.

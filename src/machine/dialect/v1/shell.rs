@@ -156,6 +156,7 @@ fn from_shell(thread: v1::ThreadShell, sequence: u64, memory: &Memory) -> Result
     let updated_at = time("updatedAt", &thread.updated_at)?;
     let asked_at = maybe_time("latestUserMessageAt", thread.latest_user_message_at.as_ref())?;
     let mut row = ThreadRow {
+        unknown_words: super::unknown::of_row(&thread),
         model: selection(thread.model_selection),
         runtime_mode: thread.runtime_mode.as_str().to_owned(),
         interaction_mode: thread

@@ -75,7 +75,7 @@ fn thread(
             })
             .collect(),
         background: Vec::new(),
-        unknown_items: Vec::new(),
+        unknown_words: super::unknown::of_thread(&thread),
         active_turn: active_turn(&thread, &served),
         undelivered: undelivered(&thread),
         usage: thread

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::{Call, ConfigItem, Dialect};
 use crate::machine::domain::{
     InteractionMode, Launch, Launched, ModelSelection, NewProject, OptionValue, Project, Provider, Respond,
-    RuntimeMode, SearchMatch, SendMessage, Thread, ThreadRow, Turns,
+    RuntimeMode, SearchMatch, SendMessage, Thread, Turns,
 };
 use crate::machine::error::MachineError;
 use crate::machine::mirror::{ArchiveItem, ShellItem};
@@ -113,14 +113,6 @@ impl Dialect for Protocol2 {
 
     fn read_scratch(&self, value: &RawValue) -> Result<ProjectId, MachineError> {
         queries::read_scratch(value)
-    }
-
-    fn unknown_words_of_row(&self, row: &ThreadRow) -> Vec<String> {
-        unknown::of_row(row)
-    }
-
-    fn unknown_words_of_thread(&self, thread: &Thread) -> Vec<String> {
-        unknown::of_thread(thread)
     }
 
     fn launch(&self, launch: &Launch) -> Result<Call, MachineError> {

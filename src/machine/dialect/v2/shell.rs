@@ -188,7 +188,8 @@ fn from_shell(thread: v2::ThreadShell, archived: bool, sequence: u64) -> Result<
         }),
         None => None,
     };
-    Ok(ThreadRow {
+    let mut row = ThreadRow {
+        unknown_words: Vec::new(),
         model: selection(thread.model_selection),
         runtime_mode: thread.runtime_mode.as_str().to_owned(),
         interaction_mode: thread.interaction_mode.as_str().to_owned(),
@@ -219,7 +220,9 @@ fn from_shell(thread: v2::ThreadShell, archived: bool, sequence: u64) -> Result<
         project: thread.project_id,
         title: thread.title,
         id: thread.id,
-    })
+    };
+    row.unknown_words = super::unknown::of_row(&row);
+    Ok(row)
 }
 
 /// A background task, with its id where it has one.

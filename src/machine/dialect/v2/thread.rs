@@ -89,7 +89,7 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         plan,
         secrets,
         began,
-        unknown,
+        unknown: unknown_items,
     } = {
         let mut items = projection.turn_items;
         items.absorb(visible);
@@ -119,7 +119,8 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
         .as_ref()
         .filter(|recovery| recovery.auto_resume)
         .and_then(|recovery| recovery.reset_at.parse().ok());
-    Ok(Thread {
+    let mut thread = Thread {
+        unknown_words: Vec::new(),
         sequence,
         usage: usage(&projection.thread, &projection.provider_threads),
         head: head(projection.thread),
@@ -139,10 +140,11 @@ fn thread(projection: Projection<'_>, visible: Items, sequence: u64, partial: bo
             .max_by(|one, other| one.updated_at.cmp(&other.updated_at))
             .map(|session| session.status),
         resumes_at,
-        unknown_items: unknown.into_iter().collect(),
         updated_at: time("updatedAt", &projection.updated_at)?,
         partial,
-    })
+    };
+    thread.unknown_words = super::unknown::of_thread(&thread, &unknown_items);
+    Ok(thread)
 }
 
 fn head(thread: v2::AppThread) -> ThreadHead {

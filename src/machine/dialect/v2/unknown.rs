@@ -2,6 +2,8 @@
 //!
 //! The domain keeps T3's own words, so what is known is asked of the generated types here. An unknown run status counts as running.
 
+use std::collections::BTreeSet;
+
 use super::items::SECRET_REQUEST;
 use crate::machine::domain::{Thread, ThreadRow};
 use crate::protocol::v2;
@@ -32,8 +34,8 @@ pub(super) fn of_row(row: &ThreadRow) -> Vec<String> {
     words
 }
 
-/// The unknown words of a thread.
-pub(super) fn of_thread(thread: &Thread) -> Vec<String> {
+/// The unknown words of a thread, whose items are of these unknown kinds besides known ones.
+pub(super) fn of_thread(thread: &Thread, items: &BTreeSet<String>) -> Vec<String> {
     let mut words = Vec::new();
     for run in &thread.facts.runs {
         if unknown!(RunStatus, run.status.as_str()) {
@@ -53,8 +55,7 @@ pub(super) fn of_thread(thread: &Thread) -> Vec<String> {
             words.push(format!("response capability `{}`", request.capability));
         }
     }
-    let items = thread.unknown_items.iter();
-    words.extend(items.map(|kind| format!("turn item `{kind}`")));
+    words.extend(items.iter().map(|kind| format!("turn item `{kind}`")));
     if unknown!(RuntimeMode, thread.head.runtime_mode.as_str()) {
         words.push(format!("runtime mode `{}`", thread.head.runtime_mode));
     }

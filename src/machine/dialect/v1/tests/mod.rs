@@ -20,6 +20,7 @@ use crate::machine::mirror::{ArchiveItem, Mirror, ShellItem};
 use crate::protocol::{CommandId, MessageId, RunId, RuntimeRequestId, ThreadId};
 
 mod moments;
+mod unknown;
 
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()

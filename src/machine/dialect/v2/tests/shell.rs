@@ -258,10 +258,6 @@ fn words_that_are_not_known_are_named_with_what_they_are_words_for() {
     let ShellItem::Snapshot(snapshot) = Protocol2.read_shell_item(&raw(&item)).unwrap() else {
         panic!("no snapshot");
     };
-    let words: Vec<_> = snapshot
-        .threads
-        .iter()
-        .flat_map(|row| Protocol2.unknown_words_of_row(row))
-        .collect();
+    let words: Vec<_> = snapshot.threads.iter().flat_map(|row| &row.unknown_words).collect();
     assert_eq!(words, ["run status `paused`", "activity `dreaming`"]);
 }

@@ -237,7 +237,7 @@ fn words_fields_and_kinds_of_a_newer_t3_are_taken_along() {
         ("telepathy", "dream")
     );
     assert_eq!(
-        Protocol2.unknown_words_of_thread(&thread),
+        thread.unknown_words,
         [
             "run status `pondering`",
             "request kind `telepathy`",
