@@ -32,12 +32,20 @@ function checkout(effect, files = {}) {
   return root;
 }
 
-// An effect that has nothing of what the exporter needs.
-function pretend(root, { version }) {
+// An effect that has nothing of what the exporter needs, or has it in a way of its own.
+const CANNOT = "export const toJsonSchemaDocument = () => ({});";
+const otherwise = (schema) => `export const toJsonSchemaDocument = (_, { referencePolicy }) => {
+  referencePolicy({});
+  return { schema: ${JSON.stringify(schema)} };
+};`;
+const CLOSED = otherwise({ additionalProperties: false, properties: { text: { minLength: 1 } } });
+const LISTED = otherwise({ additionalProperties: true, properties: { text: { allOf: [[{ minLength: 1 }, true]] } } });
+const BROKEN = 'import "not-installed";';
+function pretend(root, { version, says = CANNOT }) {
   const directory = path.join(root, "effect");
   fs.mkdirSync(directory);
   fs.writeFileSync(path.join(directory, "package.json"), JSON.stringify({ name: "effect", version, type: "module", exports: { "./package.json": "./package.json", "./*": "./*.js" } }));
-  fs.writeFileSync(path.join(directory, "Schema.js"), "export const Struct = () => ({}); export const String = {}; export const toJsonSchemaDocument = () => ({});");
+  fs.writeFileSync(path.join(directory, "Schema.js"), `export const Struct = () => ({}); export const makeFilter = Struct; export const String = { check: Struct };\n${says}`);
   return directory;
 }
 
@@ -45,7 +53,7 @@ function run(root, { profile = given, out = fs.mkdtempSync(path.join(room, "out-
   const file = path.join(room, "profile.json");
   fs.writeFileSync(file, JSON.stringify(profile));
   const done = spawnSync(process.execPath, [path.join(here, "export.mjs"), root, "--profile", file, "--out", out], { encoding: "utf8", timeout: 60_000 });
-  return { ...done, out, written: fs.existsSync(out) ? fs.readdirSync(out).sort() : [] };
+  return { ...done, out, written: fs.statSync(out, { throwIfNoEntry: false })?.isDirectory() ? fs.readdirSync(out).sort() : [] };
 }
 
 function exported(root, options) {
@@ -78,7 +86,7 @@ describe("what is written", () => {
     assert.equal(exported(checkout("effect-4.0")).text, done.text);
     assert.equal(exported(checkout("effect")).text, done.text);
     assert.equal(exported(checkout()).text, done.text);
-    assert.equal(exported(checkout({ version: "4.0.0-beta.1" })).text, done.text);
+    for (const says of [CANNOT, CLOSED, LISTED, BROKEN]) assert.equal(exported(checkout({ version: "4.0.0-beta.1", says })).text, done.text);
   });
 
   it("is what stands in the repository", () => {
@@ -136,6 +144,26 @@ describe("what is written", () => {
     assert.deepEqual([defs.ShownDiff, defs.Range], [undefined, undefined]);
   });
 
+  it("means what the index exports, and calls by its name what another module exports too", () => {
+    const more = `import * as Schema from "effect/Schema";
+      export const ServerConfig = Schema.Struct({ other: Schema.String });
+      export const SmallMode = Schema.Literals(["a"]);
+      export const SmallItem = Schema.Union([Schema.Struct({ type: Schema.Literal("b") })]);`;
+    assert.equal(exported(checkout(undefined, { "legacy.ts": more })).text, done.text);
+  });
+
+  it("means the export with the prefix, if there is one without it as well", () => {
+    const more = `import * as Schema from "effect/Schema"; export const Snapshot = Schema.Struct({ other: Schema.String });`;
+    assert.deepEqual(exported(checkout(undefined, { "zzz.ts": more })).defs.Snapshot, defs.Snapshot);
+  });
+
+  it("calls it by the name that the profile gives to one of the two", () => {
+    const roots = given.roots.map((name) => (name === "FoundDiff" ? "Shown" : name));
+    const { defs } = exported(checkout(), { profile: { ...given, roots, names: { ...given.names, SmallShownDiff: "Shown" } } });
+    assert.deepEqual(defs.Shown.required, ["from", "to", "threadId", "diff"]);
+    assert.equal(defs.FoundDiff, undefined);
+  });
+
   it("takes forms and errors of HTTP as the objects that they are", () => {
     assert.deepEqual(defs.TokenRequest.properties.scope, string);
     assert.deepEqual(defs.TokenError.properties._tag.enum, ["SmallTokenError"]);
@@ -155,7 +183,13 @@ describe("what is written", () => {
     assert.deepEqual(defs.Task.anyOf[1].properties.kind.enum, ["command"]);
     assert.deepEqual(defs.Usage.anyOf, ["UsageComplete", "UsagePartialOrUnavailable"].map(ref));
     assert.equal(defs.Icon.anyOf[0].$ref, undefined);
+    assert.deepEqual(defs.Signal.anyOf, ["Ended", "SignalBegun"].map(ref));
     assert.deepEqual(defs.Command.anyOf[0], ref("ThreadStartCommand"));
+  });
+
+  it("names a member of too many words by the first and that there are more, unless the profile does", () => {
+    const items = exported(checkout(), { profile: { ...given, arms: {} } }).defs.Snapshot.properties.items.items.anyOf;
+    assert.deepEqual(items[3], ref("ItemABAndOthers"));
   });
 
   it("has a type that is decoded from two shapes as it travels", () => {
@@ -166,6 +200,7 @@ describe("what is written", () => {
 
   it("names the elements of open arrays, which may have holes, and leaves out what nobody reads", () => {
     assert.deepEqual(defs.ServerConfig.properties, {
+      history: { anyOf: [{ type: "array" }, nothing] },
       limits: { anyOf: [{}, nothing] },
       plugins: { items: { anyOf: [ref("Provider"), nothing] }, type: "array" },
       providers: { items: ref("Provider"), type: "array" },
@@ -175,13 +210,16 @@ describe("what is written", () => {
   });
 
   it("says numbers, literals, records and recursion in one way", () => {
-    const { count, between, size, seconds, version, only } = defs.Thread.properties;
+    const { count, between, above, port, size, seconds, version, only } = defs.Thread.properties;
     assert.deepEqual(count, { maximum: Number.MAX_SAFE_INTEGER, minimum: 0, type: "integer" });
     assert.deepEqual(between, { maximum: 50, minimum: 1, type: "integer" });
+    assert.deepEqual(above, { exclusiveMinimum: 0, maximum: Number.MAX_SAFE_INTEGER, type: "integer" });
+    assert.deepEqual(port, { exclusiveMaximum: 65536, exclusiveMinimum: 0, type: "integer" });
     assert.deepEqual(size, { maximum: 100, minimum: 1, type: "integer" });
     assert.deepEqual(seconds.anyOf[1].enum, ["Infinity", "-Infinity", "NaN"]);
     assert.deepEqual([version.enum, only.anyOf[0].enum], [[1], ["one"]]);
     assert.deepEqual([defs.Answers, defs.Labels.additionalProperties], [{ type: "object" }, string]);
+    assert.deepEqual(defs.Thread.properties.marks, { additionalProperties: count, type: "object" });
     assert.deepEqual(defs.Node.properties.children, { items: ref("Node"), maxItems: 100, type: "array" });
     assert.deepEqual(defs.DispatchError.properties._tag.enum, ["SmallDispatchError"]);
   });
@@ -197,7 +235,7 @@ describe("what is written", () => {
     const env = { ...process.env, GIT_COMMITTER_DATE: "2026-02-03T04:05:06Z" };
     const git = (...args) => assert.equal(spawnSync("git", ["-C", root, "-c", "user.name=a", "-c", "user.email=a@b", ...args], { env }).status, 0);
     git("init", "--quiet");
-    git("add", "packages/contracts/package.json");
+    git("add", "packages/contracts/package.json", "packages/contracts/src");
     git("commit", "--quiet", "-m", "one");
     const { provenance } = exported(root);
     assert.match(provenance, /^date = "2026-02-03"$/m);
@@ -207,12 +245,30 @@ describe("what is written", () => {
     assert.equal(spawnSync("git", ["clone", "--quiet", "--depth", "1", `file://${root}`, shallow]).status, 0);
     fs.cpSync(path.join(root, "packages"), path.join(shallow, "packages"), { recursive: true });
     assert.equal(exported(shallow).provenance, provenance);
-    fs.appendFileSync(path.join(root, "packages/contracts/package.json"), "\n");
+    // Changed, or with a module that no commit has; which git is not told to remember.
+    const index = () => fs.readFileSync(path.join(root, ".git/index"));
+    const before = index();
+    const module = path.join(root, "packages/contracts/src/uncommitted.ts");
+    fs.writeFileSync(module, "export {};");
+    fs.utimesSync(path.join(root, "packages/contracts/src/base.ts"), new Date(), new Date());
     const changed = exported(root);
     assert.match(changed.provenance, /^commit = "[0-9a-f]{40}-dirty"$/m);
     assert.match(changed.stderr, /note: packages\/contracts is not as committed/);
+    fs.rmSync(module);
+    fs.appendFileSync(path.join(root, "packages/contracts/package.json"), "\n");
+    assert.match(exported(root).provenance, /^commit = "[0-9a-f]{40}-dirty"$/m);
+    assert.deepEqual(index(), before);
     fs.rmSync(path.join(root, ".git/HEAD"));
     assert.match(exported(root).stderr, /note: no commit is written: .*not a git repository/);
+  });
+
+  it("says the server's version, or that of the contracts where the server has none", () => {
+    const root = checkout();
+    fs.mkdirSync(path.join(root, "apps/server"), { recursive: true });
+    for (const [version, said] of [["0.0.0", "1.2.3"], ["2.0.0", "2.0.0"]]) {
+      fs.writeFileSync(path.join(root, "apps/server/package.json"), JSON.stringify({ version }));
+      assert.match(exported(root).provenance, new RegExp(`^version = "${said}"$`, "m"));
+    }
   });
 
   it("is found with each package manager's way to install", () => {
@@ -237,14 +293,43 @@ describe("what is written", () => {
 
   it("does not depend on how lines end", () => {
     const source = path.join(fixture, "packages/contracts/src");
-    const files = fs.readdirSync(source).map((name) => [name, fs.readFileSync(path.join(source, name), "utf8").replaceAll("\n", "\r\n")]);
+    const modules = fs.readdirSync(source, { recursive: true }).filter((name) => name.endsWith(".ts"));
+    const files = modules.map((name) => [name, fs.readFileSync(path.join(source, name), "utf8").replaceAll("\n", "\r\n")]);
     assert.equal(exported(checkout(undefined, Object.fromEntries(files))).text, done.text);
   });
 
   it("replaces what a run that was stopped left behind", () => {
     const out = fs.mkdtempSync(path.join(room, "out-"));
-    for (const name of ["contract.json.new", "provenance.toml.new"]) fs.writeFileSync(path.join(out, name), "{");
-    assert.deepEqual(exported(checkout(), { out }).written, ["contract.json", "provenance.toml"]);
+    const gone = spawnSync(process.execPath, ["--version"]).pid;
+    for (const name of ["contract.json", "provenance.toml"]) fs.writeFileSync(path.join(out, `${name}.${gone}.new`), "{");
+    const under = `contract.json.${process.pid}.new`;
+    fs.writeFileSync(path.join(out, under), "{");
+    assert.deepEqual(exported(checkout(), { out }).written, ["contract.json", under, "provenance.toml"]);
+  });
+
+  it("is written into a folder that has to be made, from a path with spaces that is relative and a link", () => {
+    const root = path.join(room, "a checkout #1%20");
+    fs.symlinkSync(checkout(), root);
+    const out = path.join(room, "made/of two");
+    const file = path.join(room, "profile.json");
+    fs.writeFileSync(file, JSON.stringify(given));
+    const args = [path.join(here, "export.mjs"), `./${path.basename(root)}/`, "--profile", "profile.json", "--out", "made/of two"];
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd: room, encoding: "utf8", timeout: 60_000 });
+    assert.equal(status, 0, stderr);
+    assert.equal(fs.readFileSync(path.join(out, "contract.json"), "utf8"), done.text);
+  });
+
+  it("does not mind modules that import each other, if the index has them in an order that works", () => {
+    const index = fs.readFileSync(path.join(fixture, "packages/contracts/src/index.ts"), "utf8");
+    const schema = 'import * as Schema from "effect/Schema";';
+    const files = {
+      "early.ts": `${schema} import { Late } from "./late.ts"; export const Early = Schema.Struct({ at: Schema.String }); export const late = () => Late;`,
+      "late.ts": `${schema} import { Early } from "./early.ts"; export const Late = Schema.Struct({ early: Early });`,
+      "index.ts": `export * from "./late.ts";\nexport * from "./early.ts";\n${index}`,
+    };
+    const { stderr, defs } = exported(checkout(undefined, files), { profile: { ...given, roots: [...given.roots, "Late"] } });
+    assert.doesNotMatch(stderr, /left out/);
+    assert.deepEqual(defs.Late.properties, { early: ref("Early") });
   });
 
   it("lends the name of a scalar only where the profile says so", () => {
@@ -283,13 +368,20 @@ describe("what is refused leaves what was written before", () => {
       import { ServerConfig } from "./rpc.ts";
       export const Mode = Schema.Struct({ other: Schema.String });
       export const More = Schema.Struct({ config: ServerConfig, mode: Mode });`;
+    const twins = ["{ a: Schema.String }", "{ a: Schema.String, b: Schema.optionalKey(Schema.String) }"].map(
+      (fields, at) => `export const Twin${at} = Schema.Struct({ it: Schema.Struct(${fields}).annotate({ identifier: "Twin" }) });`,
+    );
+    const root = checkout(undefined, { "more.ts": `import * as Schema from "effect/Schema";\n${twins.join("\n")}` });
+    const both = { ...given, roots: [...given.roots, "Twin0", "Twin1"] };
+    kept((out) => refused(root, { profile: both, out }, /Twin: two different types have this name \(met in Twin0, Twin1\)/));
     const profile = { ...given, roots: [...given.roots, "More"] };
     kept((out) => refused(checkout(undefined, { "more.ts": more }), { profile, out }, /Mode: two different types have this name \(met in .*More/));
   });
 
   it("a root that two modules export", () => {
     const more = `import * as Schema from "effect/Schema"; export const ServerConfig = Schema.Struct({});`;
-    refused(checkout(undefined, { "more.ts": more }), {}, /ServerConfig is exported twice, by more\.ts and /);
+    const index = `export * from "./more.ts"; export * from "./rpc.ts"; export * from "./thread.ts";`;
+    refused(checkout(undefined, { "more.ts": more, "index.ts": index }), {}, /ServerConfig is exported twice, by more\.ts and /);
   });
 
   it("a construct that has no JSON, with its place", () => {
@@ -320,6 +412,12 @@ describe("what is refused leaves what was written before", () => {
 
   it("a profile with a key that means nothing", () => {
     refused(checkout(), { profile: { ...given, root: [] } }, /root is no key of a profile: use one of protocol, sign/);
+  });
+
+  it("a place to write to that is a file", () => {
+    const out = path.join(room, "a-file");
+    fs.writeFileSync(out, "");
+    refused(checkout(), { out }, /^export: .*a-file: EEXIST/);
   });
 
   it("a folder that is no checkout", () => {

@@ -23,6 +23,8 @@ mod models;
 mod older;
 #[path = "gateway/queue.rs"]
 mod queue;
+#[path = "gateway/quick.rs"]
+mod quick;
 #[path = "gateway/retries.rs"]
 mod retries;
 #[path = "gateway/several.rs"]

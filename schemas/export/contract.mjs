@@ -23,7 +23,10 @@ export function contract(loaded, profile) {
 }
 
 function roots({ Schema, exports, source, failed }, profile) {
-  const byName = new Map([...exports].map(([name, found]) => [nameOf(profile, name), { export: name, ...found }]));
+  // Of two that are called alike the one with the prefix is meant: the later wins.
+  const prefixed = ([name]) => (profile.prefix && name.startsWith(profile.prefix) ? 1 : 0);
+  const inOrder = [...exports].sort((a, b) => prefixed(a) - prefixed(b));
+  const byName = new Map(inOrder.map(([name, found]) => [nameOf(profile, name), { export: name, ...found }]));
   for (const [name, members] of Object.entries(profile.unions)) {
     const schemas = members.map((member) => need(byName.get(member) ?? exports.get(member), `union ${name}`, member).schema);
     byName.set(name, { schema: Schema.Union(schemas) });
@@ -121,14 +124,22 @@ function places(profile, defs) {
   }
   for (const place of profile.opaque) {
     at(defs, place, (schema) => {
+      if (place.endsWith(ELEMENTS)) return anything(schema);
       const nulls = (schema.anyOf ?? []).filter((arm) => arm.type === "null");
       return nulls.length ? { anyOf: [{}, ...nulls] } : {};
     });
   }
 }
 
+// The list, of whatever.
+function anything({ items, ...schema }) {
+  return schema.anyOf ? { ...schema, anyOf: schema.anyOf.map(anything) } : schema;
+}
+
+const ELEMENTS = "[]";
+
 function at(defs, place, change) {
-  const [type, field] = place.split(".");
+  const [type, field] = place.replace(ELEMENTS, "").split(".");
   const schema = defs[type]?.properties?.[field];
   // Older states of a protocol lack some: what is not there needs nothing.
   if (schema) defs[type].properties[field] = change(schema);

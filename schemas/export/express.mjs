@@ -2,7 +2,7 @@
 
 /** The first place in a schema that has no form in JSON, unless nobody reads it. */
 export function unspeakable({ Schema, exports }, nameOf, opaque, root, schema) {
-  const named = new Map([...exports].map(([name, found]) => [found.schema.ast, nameOf(name)]));
+  const named = new Map([...exports].flatMap(([name, { all }]) => all.map(({ ast }) => [ast, nameOf(name)])));
   const seen = new Set();
   return look(Schema.toEncoded(schema).ast, root);
 

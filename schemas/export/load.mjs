@@ -3,14 +3,14 @@
 import fs from "node:fs";
 import module, { createRequire } from "node:module";
 import path from "node:path";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 
 import { Refused } from "./error.mjs";
 import { SHIM, renamed, shim } from "./shim.mjs";
 
 const NODE = [22, 18];
 
-/** Every schema that the contracts export, by name, and the effect that they were made with. */
+/** Every schema that the contracts export, by name (`all` of them where several modules have it), and the effect that they were made with. */
 export async function load(checkout, here) {
   const [major, minor] = process.versions.node.split(".").map(Number);
   if (major < NODE[0] || (major === NODE[0] && minor < NODE[1])) {
@@ -20,15 +20,15 @@ export async function load(checkout, here) {
   const source = path.join(root, "src");
   if (!fs.existsSync(source)) throw new Refused(`${source} does not exist: name the root of a T3 checkout`);
   const effect = await chooseEffect(root, here);
-  hook(effect, pathToFileURL(source).href);
+  // Node calls modules by their real paths.
+  hook(effect, pathToFileURL(fs.realpathSync(source) + path.sep).href);
   const Schema = await import("effect/Schema");
   const loaded = { source, effect, Schema, exports: new Map(), failed: [] };
+  const modules = fs.readdirSync(source).filter((file) => /\.[mc]?ts$/.test(file) && !/\.(test|spec|d)\.[mc]?ts$/.test(file));
+  // Modules that import each other are evaluated in the order that T3 does it in; who fails, and why, shows below.
+  for (const file of modules.filter(isIndex)) await import(href(loaded, file)).catch(() => undefined);
   // The index last: it exports again what the others do.
-  const files = fs.readdirSync(source).sort((a, b) => isIndex(a) - isIndex(b) || (a < b ? -1 : 1));
-  for (const file of files) {
-    if (!/\.[mc]?ts$/.test(file) || /\.(test|spec|d)\.[mc]?ts$/.test(file)) continue;
-    await collect(loaded, file);
-  }
+  for (const file of modules.sort((a, b) => isIndex(a) - isIndex(b) || (a < b ? -1 : 1))) await collect(loaded, file);
   return loaded;
 }
 
@@ -36,10 +36,14 @@ function isIndex(file) {
   return file.startsWith("index.") ? 1 : 0;
 }
 
+function href({ source }, file) {
+  return pathToFileURL(path.join(source, file)).href;
+}
+
 async function collect(loaded, file) {
   let namespace;
   try {
-    namespace = await import(pathToFileURL(path.join(loaded.source, file)).href);
+    namespace = await import(href(loaded, file));
   } catch (error) {
     loaded.failed.push({ module: file, why: String(error?.message ?? error).split("\n")[0] });
     return;
@@ -47,10 +51,10 @@ async function collect(loaded, file) {
   for (const [name, schema] of Object.entries(namespace)) {
     if (!loaded.Schema.isSchema(schema)) continue;
     const known = loaded.exports.get(name);
-    if (!known) loaded.exports.set(name, { schema, module: file });
-    else if (known.schema !== schema) {
-      loaded.exports.set(name, { ...known, twice: `${known.module} and ${file}` });
-    }
+    if (!known) loaded.exports.set(name, { schema, module: file, all: [schema] });
+    // Of several by one name the one is meant that the index has: it has none where two of its modules disagree.
+    else if (isIndex(file)) loaded.exports.set(name, { ...known, schema, twice: undefined });
+    else if (!known.all.includes(schema)) loaded.exports.set(name, { ...known, all: [...known.all, schema], twice: `${known.module} and ${file}` });
   }
 }
 
@@ -67,22 +71,26 @@ async function chooseEffect(root, here) {
     }
     const directory = path.dirname(file);
     const { version } = JSON.parse(fs.readFileSync(file, "utf8"));
-    if (await namesTypes(directory)) return { directory, version };
-    tried.push(`${directory}: effect ${version} cannot name types`);
+    const lacks = await unfit(directory);
+    if (!lacks) return { directory, version };
+    tried.push(`${directory}: effect ${version} ${lacks}`);
   }
   throw new Refused(`no effect to export with (npm ci --prefix ${here} installs one):\n  ${tried.join("\n  ")}`);
 }
 
-// Asked, not guessed from the version: the betas lack it.
-async function namesTypes(directory) {
-  const Schema = await import(resolveIn(directory, "effect/Schema"));
+// Asked, not guessed from the version: the betas cannot name types, some release candidates describe them in ways of their own.
+async function unfit(directory) {
   let asked = false;
   try {
-    Schema.toJsonSchemaDocument(Schema.Struct({ a: Schema.String }), { referencePolicy: () => void (asked = true) });
-  } catch {
-    return false;
+    const Schema = await import(resolveIn(directory, "effect/Schema"));
+    const filled = Schema.makeFilter(() => true, { toJsonSchema: () => [{ minLength: 1 }, true] });
+    const sample = Schema.Struct({ text: Schema.String.check(filled) });
+    const { schema } = Schema.toJsonSchemaDocument(sample, { referencePolicy: () => void (asked = true) });
+    if (!asked) return "cannot name types";
+    return schema.additionalProperties === true && schema.properties.text.minLength === 1 ? undefined : "describes types otherwise than its releases do";
+  } catch (error) {
+    return `cannot name types: ${String(error?.message ?? error).split("\n")[0]}`;
   }
-  return asked;
 }
 
 // The hook is asked for `require.resolve` as well.
@@ -107,16 +115,21 @@ function hook(effect, source) {
         const url = first(renamed(specifier), (name) => resolveIn(effect.directory, name));
         if (url) return { url: context.parentURL?.includes(SHIM) ? url : url + SHIM, shortCircuit: true };
       }
-      if (context.parentURL?.startsWith(source) && specifier.startsWith(".") && !/\.[a-z]+$/.test(specifier)) {
-        return next(`${specifier}.ts`, context);
-      }
-      return next(specifier, context);
+      const file = context.parentURL?.startsWith(source) && specifier.startsWith(".") && meant(specifier, context.parentURL);
+      return next(file ? pathToFileURL(file).href : specifier, context);
     },
     load(url, context, next) {
       if (!url.endsWith(SHIM)) return next(url, context);
       return { format: "module", source: shim(url.slice(0, -SHIM.length)), shortCircuit: true };
     },
   });
+}
+
+// The file that one module means by another's name: without its ending, with that of what it is built to, or a folder's.
+function meant(specifier, parent) {
+  const file = fileURLToPath(new URL(specifier, parent));
+  const names = [file, `${file}.ts`, file.replace(/\.([mc]?)jsx?$/, ".$1ts"), path.join(file, "index.ts")];
+  return names.find((name) => fs.statSync(name, { throwIfNoEntry: false })?.isFile());
 }
 
 function first(candidates, attempt) {

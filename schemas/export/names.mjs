@@ -12,12 +12,14 @@ export function names({ Schema, exports }, profile) {
   const sorted = [...exports.keys()].sort((a, b) => rank(profile, a) - rank(profile, b) || (a < b ? -1 : 1));
   const unions = [];
   for (const name of sorted) {
-    const { schema } = exports.get(name);
-    for (const side of sides(Schema, schema)) {
-      const ast = side && shown(Schema, side);
-      if (!ast || !lendsName(ast, side, own(name), profile)) continue;
-      if (!byAst.has(ast)) byAst.set(ast, own(name));
-      if (ast._tag === "Union") unions.push([own(name), schema.ast, ast]);
+    const { schema: meant, all } = exports.get(name);
+    for (const schema of new Set([meant, ...all])) {
+      for (const side of sides(Schema, schema)) {
+        const ast = side && shown(Schema, side);
+        if (!ast || !lendsName(ast, side, own(name), profile)) continue;
+        if (!byAst.has(ast)) byAst.set(ast, own(name));
+        if (ast._tag === "Union") unions.push([own(name), schema.ast, ast]);
+      }
     }
   }
   for (const [name, written, ast] of unions) nameArms({ Schema, byAst, profile }, name, written, ast);
@@ -95,9 +97,9 @@ function nameArms({ Schema, byAst, profile }, union, written, ast) {
   }
 }
 
-// A member that is written as a transformation is there to read what older servers wrote.
+// A member that is written as a transformation is there to read what older servers wrote; a class has a name of its own.
 function decodeOnly(ast) {
-  return ast?._tag !== "Declaration" && (ast?.encoding?.length ?? 0) > 0;
+  return (ast?.encoding?.length ?? 0) > 0;
 }
 
 // A member whose tag is decoded as another word: the union has that one too.

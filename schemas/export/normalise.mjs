@@ -101,8 +101,8 @@ function bounded(schema) {
   if (schema.type !== "integer") return schema;
   return {
     ...schema,
-    minimum: schema.minimum ?? schema.exclusiveMinimum ?? Number.MIN_SAFE_INTEGER,
-    maximum: schema.maximum ?? schema.exclusiveMaximum ?? Number.MAX_SAFE_INTEGER,
+    ...(schema.exclusiveMinimum === undefined && { minimum: schema.minimum ?? Number.MIN_SAFE_INTEGER }),
+    ...(schema.exclusiveMaximum === undefined && { maximum: schema.maximum ?? Number.MAX_SAFE_INTEGER }),
   };
 }
 

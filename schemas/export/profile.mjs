@@ -9,7 +9,7 @@
 //   unions    unions that the contracts do not make themselves
 //   elements  what the arrays hold that are encoded as arrays of anything, by place
 //   decoded   types whose encoded side is too loose: exported as they are decoded; per field that has several forms, the one to keep
-//   opaque    places whose content nobody reads
+//   opaque    places whose content nobody reads; with [] behind it, the elements of the list there
 //   arms      names for the members of unions that have too many words to make one of
 //   scalars   scalar exports that lend their name to whatever is equal
 

@@ -3,10 +3,10 @@
 /** What the URL of a shimmed module ends in. */
 export const SHIM = "?shim";
 
-// Where effect's modules were in the betas, and where they are.
+// Where effect's modules were before its release, and where they are.
 const MODULES = [
-  ["effect/unstable/httpapi/", "effect/http-api/"],
-  ["effect/unstable/", "effect/"],
+  ["effect/unstable/httpapi", "effect/http-api"],
+  ["effect/unstable", "effect"],
 ];
 
 // What they called things, and what they call them, by module.
@@ -14,8 +14,15 @@ const MEMBERS = {
   Schema: [
     ["TaggedErrorClass", "TaggedError"],
     ["ErrorClass", "Error"],
+    ["isStartsWith", "isStartingWith"],
+    ["isEndsWith", "isEndingWith"],
+    ["isIncludes", "isIncluding"],
+    ["isLengthBetween", "isBetweenLength"],
+    ["isSizeBetween", "isBetweenSize"],
+    ["isPropertiesLengthBetween", "isBetweenProperties"],
   ],
   SchemaTransformation: [
+    ["make", "makeTransformation"],
     ["transformOrFail", "transformEffect"],
     ["transformOptionalOrFail", "transformOptionalEffect"],
   ],
@@ -31,7 +38,7 @@ export function renamed(specifier) {
     [old, now],
     [now, old],
   ]);
-  return [specifier, ...others.filter(([from]) => specifier.startsWith(from)).map(([from, to]) => to + specifier.slice(from.length))];
+  return [specifier, ...others.filter(([from]) => `${specifier}/`.startsWith(`${from}/`)).map(([from, to]) => to + specifier.slice(from.length))];
 }
 
 /** The text of the module that stands before the one at `url`. */

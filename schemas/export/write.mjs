@@ -71,10 +71,12 @@ function version(checkout) {
 // Only a checkout's own commit, not that of a repository around it; an archive has none. Contracts that were changed since are not the commit's.
 function commits(checkout) {
   if (!fs.existsSync(path.join(checkout, ".git"))) return { notes: ["no commit is written: the checkout has no .git"] };
-  const git = (...args) => execFileSync("git", ["-C", checkout, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
+  // Nothing is written, not even git's index; a checkout may be another user's, as a folder that is mounted.
+  const careful = ["--no-optional-locks", "-c", "safe.directory=*", "-C", checkout];
+  const git = (...args) => execFileSync("git", [...careful, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] }).trim();
   try {
-    const [commit, date] = git("log", "-1", "--format=%H %cs").split(" ");
-    if (!git("status", "--porcelain", "--untracked-files=no", "--", "packages/contracts")) return { commit, date, notes: [] };
+    const [commit, date] = git("log", "-1", "--no-show-signature", "--format=%H %cs").split(" ");
+    if (!git("status", "--porcelain", "--", "packages/contracts/package.json", "packages/contracts/src")) return { commit, date, notes: [] };
     return { commit: `${commit}-dirty`, date, notes: ["packages/contracts is not as committed: the commit is written with -dirty"] };
   } catch (error) {
     const why = String(error.stderr || error.message).trim().split("\n")[0];
@@ -88,12 +90,33 @@ export function write(out, document, provenance) {
     ["contract.json", text(document)],
     ["provenance.toml", provenance],
   ];
+  const beside = (name) => path.join(out, `${name}.${process.pid}.new`);
   try {
     fs.mkdirSync(out, { recursive: true });
-    for (const [name, content] of files) fs.writeFileSync(path.join(out, `${name}.new`), content);
-    for (const [name] of files) fs.renameSync(path.join(out, `${name}.new`), path.join(out, name));
+    for (const name of leftovers(out)) fs.rmSync(path.join(out, name), { force: true });
+    try {
+      for (const [name, content] of files) fs.writeFileSync(beside(name), content);
+      for (const [name] of files) fs.renameSync(beside(name), path.join(out, name));
+    } finally {
+      for (const [name] of files) fs.rmSync(beside(name), { force: true });
+    }
   } catch (error) {
-    for (const [name] of files) fs.rmSync(path.join(out, `${name}.new`), { force: true });
     throw new Refused(`${out}: ${error.message}`);
+  }
+}
+
+// Of runs that were stopped; one that is under way keeps its own.
+function leftovers(out) {
+  return fs.readdirSync(out).filter((name) => {
+    const pid = /^(?:contract\.json|provenance\.toml)\.(\d+)\.new$/.exec(name)?.[1];
+    return pid !== undefined && !runs(Number(pid));
+  });
+}
+
+function runs(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code === "EPERM";
   }
 }

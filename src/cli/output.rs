@@ -2,8 +2,11 @@
 
 use std::fmt::Arguments;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 
 use serde::Serialize;
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
 
 use super::Failure;
 use crate::gateway::Unreachable;
@@ -25,6 +28,16 @@ pub(super) fn answer(line: Arguments<'_>) -> Result<(), Failure> {
             "the answer could not be written to stdout ({error}). Write it to another place"
         ))),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns when nobody reads any more what is printed: the pipe was closed at its other end. A file is never done with.
+pub(super) async fn unread() {
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    // Unchecked, since its mode stays as it is: nothing is written this way.
+    match stdout.and_then(pipe::Sender::from_owned_fd_unchecked) {
+        Ok(stdout) => drop(stdout.ready(Interest::ERROR).await),
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -90,6 +90,7 @@ impl Gateway {
             answer,
         };
         let member = &found.member;
+        self.told_what_is_asked(member, &found.id, &thread).await;
         member.machine.respond(&respond).await.map_err(|error| {
             let refused = ToolError::refused_as(member.name(), &error, ErrorCode::RequestNotFound, &NO_LONGER_PENDING)
                 .with("request_id", request.id.to_string());

@@ -89,6 +89,7 @@ impl Gateway {
         let ceiling = found.member.ceiling(&caller.limits);
         let too_high = modes::for_continuing(&thread.head.runtime_mode, None, ceiling).is_err();
         let hold = asked_to_hold || too_high && !standing.status.queue.is_empty();
+        self.told_what_is_asked(&found.member, &found.id, &thread).await;
         let command = ids::fresh_command();
         let sent = match standing.run_state(run) {
             RunState::Queued => machine.cancel_queued(&command, &found.id, &run.id).await,

@@ -47,6 +47,7 @@ mod running;
 pub(crate) mod samples;
 mod scratch;
 mod searching;
+mod showing;
 mod sighting;
 mod standing;
 mod status;

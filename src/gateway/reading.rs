@@ -95,10 +95,7 @@ impl Gateway {
 
     /// Its content.
     pub(super) async fn read(&self, found: &Found) -> Result<Arc<Thread>, ToolError> {
-        found
-            .member
-            .machine
-            .read_thread(&found.id)
+        self.read_and_show(&found.member, &found.id)
             .await
             .map_err(|error| ToolError::from_machine(found.member.name(), &error))
     }

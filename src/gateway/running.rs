@@ -31,7 +31,7 @@ impl Gateway {
         let mut last: Result<Arc<Thread>, MachineError> = Err(MachineError::Timeout(SHOWN_WITHIN));
         loop {
             changes.mark_unchanged();
-            match timeout_at(deadline, member.machine.read_thread(thread)).await {
+            match timeout_at(deadline, self.read_and_show(member, thread)).await {
                 Ok(Ok(read)) => {
                     if seen(&self.standing(member, &read)) {
                         return Ok((read, true));

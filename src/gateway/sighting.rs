@@ -121,7 +121,7 @@ impl Gateway {
     pub(super) async fn look_at(&self, member: &Member, row: &ThreadRow) -> (Sighting, bool) {
         // As it stands before the read: what changes after that is another edition.
         let edition = edition(member, row);
-        let Ok(thread) = member.machine.read_thread(&row.id).await else {
+        let Ok(thread) = self.read_and_show(member, &row.id).await else {
             return (Sighting::of_row(row), false);
         };
         let sighting = Sighting::of(&self.standing(member, &thread));

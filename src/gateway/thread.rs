@@ -37,7 +37,7 @@ impl Gateway {
             ));
         }
         let found = self.find_thread(caller, &args.thread_id).await?;
-        let read = found.member.machine.read_thread(&found.id).await;
+        let read = self.read_and_show(&found.member, &found.id).await;
         let away_since = found.member.machine.status().unreachable_since;
         let scene = Scene {
             machine: found.member.name(),

@@ -2,18 +2,19 @@
 //!
 //! What must not be lost stands in the ledger before it is said here: a wish that is lost with the process is found again there.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::fleet::Member;
 use crate::lifecycle::Watch;
-use crate::protocol::{MessageId, ThreadId};
+use crate::machine::Thread;
+use crate::protocol::{EnvironmentId, MessageId, ThreadId};
 use crate::store::{NewReceipt, StoreError};
 
-/// How many wishes may wait.
-const WAITING: usize = 1_024;
+/// How many wishes may wait for one machine's turn. Who has another one for it waits; who has one for another machine does not.
+pub const WAITING: usize = 1_024;
 
 /// What is wanted.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub enum Wish {
         /// Told when it is on disk.
         done: oneshot::Sender<Result<(), StoreError>>,
     },
+    /// A thread was read that asks something.
+    Sight(Sight),
     /// A machine is there that was not, or its rules are others: follow it.
     Admit(Arc<Member>),
     /// A machine is gone.
@@ -61,6 +64,42 @@ pub enum Wish {
         /// Where the answer goes.
         to: oneshot::Sender<Vec<WatchedThread>>,
     },
+}
+
+impl Wish {
+    /// The machine whose room it takes: of each call there is one. What goes to all, or comes from the operator, takes none.
+    fn machine(&self) -> Option<&str> {
+        match self {
+            Self::TakeUp(receipt) => Some(&receipt.machine),
+            Self::Settle { machine, .. } | Self::Switch { machine, .. } => Some(machine),
+            Self::Sight(sight) => Some(&sight.machine),
+            Self::Admit(_) | Self::Dismiss { .. } | Self::Rest { .. } | Self::List { .. } => None,
+        }
+    }
+}
+
+/// A wish on its way, with the room that it takes until it is heard.
+#[derive(Debug)]
+pub struct Said {
+    /// What is wanted.
+    pub wish: Wish,
+    /// Its room.
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+/// What a call read of a thread: whoever keeps an eye on it may read it too late to see what it asks.
+#[derive(Debug)]
+pub struct Sight {
+    /// The machine.
+    pub machine: String,
+    /// The environment that it was read in.
+    pub environment: Option<EnvironmentId>,
+    /// The thread's id.
+    pub id: ThreadId,
+    /// The thread.
+    pub thread: Arc<Thread>,
+    /// Dropped when what follows from it is on disk. Without it nobody waits for that.
+    pub kept: Option<oneshot::Sender<()>>,
 }
 
 /// What became of a message that was to be sent.
@@ -95,20 +134,49 @@ pub struct WatchedThread {
 
 /// Where wishes go. Clones speak to the same.
 #[derive(Clone, Debug)]
-pub struct Tracking(mpsc::Sender<Wish>);
+pub struct Tracking {
+    to: mpsc::Sender<Said>,
+    rooms: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
+}
 
 impl Tracking {
     /// A place for wishes, and where they come out.
-    pub fn new() -> (Self, mpsc::Receiver<Wish>) {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        (Self(sender), receiver)
+    pub fn new() -> (Self, mpsc::Receiver<Said>) {
+        let (to, receiver) = mpsc::channel(WAITING);
+        let rooms = Arc::default();
+        (Self { to, rooms }, receiver)
     }
 
     /// Says what is wanted. Nobody listens any more only when the program stops; then the ledger keeps what matters.
     pub async fn wish(&self, wish: Wish) {
-        if self.0.send(wish).await.is_err() {
+        let room = match wish.machine() {
+            // It is never closed.
+            Some(machine) => self.room(machine).acquire_owned().await.ok(),
+            None => None,
+        };
+        if self.to.send(Said { wish, room }).await.is_err() {
             tracing::debug!("nobody takes wishes any more");
         }
+    }
+
+    /// Says what is wanted if there is room for it; nothing hangs on it.
+    pub fn offer(&self, wish: Wish) {
+        let room = wish.machine().map(|machine| self.room(machine).try_acquire_owned());
+        let said = room.transpose().ok().map(|room| Said { wish, room });
+        if said.is_none_or(|said| self.to.try_send(said).is_err()) {
+            tracing::debug!("there is no room for a wish that nothing hangs on");
+        }
+    }
+
+    fn room(&self, machine: &str) -> Arc<Semaphore> {
+        // Nothing is half done under this lock.
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = rooms.get(machine) {
+            return Arc::clone(room);
+        }
+        let room = Arc::new(Semaphore::new(WAITING));
+        rooms.insert(machine.to_owned(), Arc::clone(&room));
+        room
     }
 
     /// Waits until what the machines showed until now is in the ledger.

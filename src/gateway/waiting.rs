@@ -242,7 +242,7 @@ impl<'a> Watched<'a> {
             return Ok(Verdict::Waits(self.waits_for.clone()));
         }
         let machine = &self.found.member.machine;
-        let mut thread = machine.read_thread(&self.found.id).await?;
+        let mut thread = self.gateway.read_and_show(&self.found.member, &self.found.id).await?;
         let mut said = verdict(&self.gateway.standing(&self.found.member, &thread), &self.aim);
         if said == Verdict::NotInThisPart {
             thread = machine.read_whole_thread(&self.found.id).await?;

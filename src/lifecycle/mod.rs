@@ -25,7 +25,7 @@ pub use facts::*;
 pub use fold::{Pending, ThreadStatus, fold, fold_presuming};
 pub use generated::protocol_2::{capability, classify_request, observe_run};
 pub use generated::*;
-pub use observe::{observe, observe_request};
+pub use observe::{asks, observe, observe_request};
 pub use outage::Outage;
 pub use tracked::{Baseline, Dispatched, TrackedRequest, TrackedRun, TrackedThread, Watch};
 pub use tracker::{EventKind, Limits, ReadFacts, ReadNeed, Reason, RowFacts, RunKey, Started, Told, Tracker};

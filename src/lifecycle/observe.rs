@@ -1,7 +1,10 @@
 //! What facts are observed as: T3's words by the table, refined by what else is known of the run or request.
 
 use super::generated::protocol_2::request_status;
-use super::{RequestObservation, RunFacts, RunObservation, ThreadFacts, capability, classify_request, observe_run};
+use super::{
+    RequestFacts, RequestObservation, RequestState, RunFacts, RunObservation, ThreadFacts, capability,
+    classify_request, observe_run,
+};
 
 /// What a run's facts say, among those of its thread.
 ///
@@ -35,4 +38,10 @@ pub fn observe_request(kind: &str, status: &str, can_answer: &str) -> RequestObs
     } else {
         RequestObservation::Silent
     }
+}
+
+/// Whether a request is one to tell of, seen like this for the first time.
+pub fn asks(request: &RequestFacts) -> bool {
+    let observation = observe_request(&request.kind, &request.status, &request.capability);
+    RequestState::INITIAL.on(observation).emit.is_some()
 }

@@ -24,7 +24,7 @@ pub use input::{Limits, ReadFacts, ReadNeed, RowFacts};
 use reading::{Interest, Reading};
 pub use told::{EventKind, Reason, RunKey, Started, Told};
 
-use super::{Baseline, Dispatched, RunState, TrackedRun, TrackedThread, Watch};
+use super::{Baseline, Dispatched, RequestFacts, RunState, ThreadFacts, TrackedRun, TrackedThread, Watch, asks};
 use crate::protocol::{MessageId, RunId, ThreadId};
 
 /// A moment so much later, or the last one that there is.
@@ -198,6 +198,36 @@ impl Tracker {
         });
     }
 
+    /// Somebody else read the thread, later than the last read that was handed in. It answers nothing that was asked for; but what it shows may be
+    /// over at the next read. True if it counted: not right after a gap, nor where it is not enough of the thread.
+    pub fn handle_sight(&mut self, sight: &ReadFacts<'_>, now: Timestamp) -> bool {
+        if self.gap || sight.partial && !runs::suffices(&self.thread, false, sight, now) {
+            return false;
+        }
+        if !sight.facts.deleted {
+            self.change(|tracker| {
+                tracker.see(sight, now);
+                tracker.remember(sight.facts);
+            });
+        }
+        true
+    }
+
+    /// A read came that was begun before a sight that counted, and is older than it: another one is asked for.
+    pub fn handle_read_overtaken(&mut self) {
+        self.reading.handle_overtaken();
+    }
+
+    /// Whether all that the thread asks there is known.
+    pub fn knows_what_is_asked(&self, facts: &ThreadFacts) -> bool {
+        let known = &self.thread.requests;
+        let is_known = |request: &RequestFacts| {
+            let mut known = known.iter();
+            known.any(|one| one.id == request.id && one.created_at == request.created_at)
+        };
+        facts.requests.iter().filter(|request| asks(request)).all(is_known)
+    }
+
     /// The thread could not be read, for a reason that says nothing about it: it is asked for again in a while.
     pub fn handle_read_failed(&mut self, now: Timestamp) {
         self.reading.handle_failure(now);
@@ -348,6 +378,19 @@ impl Tracker {
 
     /// What a read shows, in the order in which one depends on the other.
     fn apply(&mut self, read: &ReadFacts<'_>, now: Timestamp) {
+        self.see(read, now);
+        if read.facts.deleted {
+            self.end_all(Reason::Gone, now);
+            self.forget_wishes();
+        } else {
+            self.conclude(now);
+            self.miss_messages(read, now);
+        }
+        self.remember(read.facts);
+    }
+
+    /// The part of it that needs nothing but what is there.
+    fn see(&mut self, read: &ReadFacts<'_>, now: Timestamp) {
         if read.facts.imported {
             self.handle_import(read.facts);
         }
@@ -357,15 +400,12 @@ impl Tracker {
         let mut seen = self.drive_runs(read.facts, now);
         self.ask_requests(read.facts, &mut seen, now);
         self.told.extend(seen.into_told());
-        if read.facts.deleted {
-            self.end_all(Reason::Gone, now);
-            self.forget_wishes();
-        } else {
-            self.conclude(now);
-            self.miss_messages(read, now);
-        }
-        self.thread.baseline = runs::all_of(self.thread.baseline.take(), read.facts);
-        self.prune(read.facts);
+    }
+
+    /// What was seen is history from now on, and what nothing can come of is forgotten.
+    fn remember(&mut self, facts: &ThreadFacts) {
+        self.thread.baseline = runs::all_of(self.thread.baseline.take(), facts);
+        self.prune(facts);
     }
 
     /// Something is followed that a read would tell more of.

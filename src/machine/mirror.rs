@@ -360,4 +360,4 @@ impl Mirror {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

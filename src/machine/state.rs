@@ -27,7 +27,7 @@ const WORD_CHARS: usize = 100;
 pub(super) struct State {
     mirror: RwLock<Mirror>,
     status: RwLock<MachineStatus>,
-    /// The highest sequence that we wrote to a thread, until the mirror shows it.
+    /// The highest sequence that we wrote to a thread, until its row shows it: the stream may be past that with another thread's row before.
     written: Mutex<HashMap<ThreadId, Written>>,
     /// The threads that we launched, until the mirror shows them: a launch has no sequence.
     launched: Mutex<HashSet<ThreadId>>,
@@ -42,6 +42,8 @@ struct Written {
     sequence: u64,
     /// Who lists waits for it no more; a read of the thread still has to show it.
     given_up: bool,
+    /// Who reads waits for the mirror no more; no read of before it serves him all the same.
+    waited: bool,
 }
 
 /// What came over the streams.
@@ -98,15 +100,17 @@ impl State {
 
     /// Waits until the mirror shows our last write to the thread; returns after `within` anyway, since a read over HTTP has it.
     pub(super) async fn caught_up(&self, thread: &ThreadId, within: Duration) {
-        let Some(written) = self.written_sequence(thread) else {
+        let write = self.writes().get(thread).copied();
+        let Some(write) = write.filter(|write| !write.waited) else {
             return;
         };
-        let shown = || self.row_sequence(thread).is_some_and(|row| row >= written);
-        self.watchers.reached(written, within, shown).await;
+        let shown = || self.row_sequence(thread).is_some_and(|row| row >= write.sequence);
+        self.watchers.reached(write.sequence, within, shown).await;
         // Shown or given up: later reads need not wait for it again.
-        let mut writes = self.writes();
-        if writes.get(thread).is_some_and(|write| write.sequence == written) {
-            writes.remove(thread);
+        if let Some(known) = self.writes().get_mut(thread)
+            && known.sequence == write.sequence
+        {
+            known.waited = true;
         }
     }
 
@@ -139,10 +143,8 @@ impl State {
         let mirror = self.mirror();
         // Of those that were shown before their launch was answered.
         self.launched().retain(|thread| mirror.thread(thread).is_none());
-        let is_shown =
-            |thread: &ThreadId, written: u64| mirror.thread(thread).is_some_and(|row| row.sequence >= written);
         let mut writes = self.writes();
-        writes.retain(|thread, write| !is_shown(thread, write.sequence));
+        writes.retain(|thread, write| !is_shown(&mirror, thread, write.sequence));
         self.launched().is_empty() && writes.values().all(|write| write.given_up)
     }
 
@@ -252,7 +254,8 @@ impl State {
 
     /// T3 recorded a write of ours.
     pub(super) fn handle_written(&self, thread: &ThreadId, sequence: u64) {
-        if self.mirror().applied() >= sequence {
+        let mirror = self.mirror();
+        if is_shown(&mirror, thread, sequence) {
             return;
         }
         let mut writes = self.writes();
@@ -260,7 +263,7 @@ impl State {
         if sequence > known.sequence {
             *known = Written {
                 sequence,
-                given_up: false,
+                ..Written::default()
             };
         }
     }
@@ -284,7 +287,10 @@ impl State {
             self.writes().clear();
             self.launched().clear();
         } else {
-            self.writes().retain(|_, write| write.sequence > applied);
+            let mirror = self.mirror();
+            self.writes()
+                .retain(|thread, write| !is_shown(&mirror, thread, write.sequence));
+            drop(mirror);
             let mut launched = self.launched();
             for id in &threads {
                 launched.remove(*id);
@@ -302,6 +308,12 @@ impl State {
     }
 }
 
+/// Whether the mirror shows a write to a thread. What it has no row of, it shows by having come past it.
+fn is_shown(mirror: &Mirror, thread: &ThreadId, written: u64) -> bool {
+    let shown = mirror.thread(thread).map_or(mirror.applied(), |row| row.sequence);
+    shown >= written
+}
+
 fn drain(mirror: &mut Mirror) -> Vec<Effect> {
     std::iter::from_fn(|| mirror.poll_effect()).collect()
 }
@@ -309,6 +321,7 @@ fn drain(mirror: &mut Mirror) -> Vec<Effect> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::mirror::tests::row;
 
     #[tokio::test(start_paused = true)]
     async fn who_lists_gives_up_what_it_waited_for_and_reads_still_have_to_show_it() {
@@ -335,5 +348,33 @@ mod tests {
         assert!(matches!(state.seen(&late), Seen::Nothing(7)));
         state.handle_written(&early, 9);
         assert!(!state.is_caught_up(), "another write is waited for again");
+    }
+
+    #[test]
+    fn a_write_is_shown_by_its_own_threads_row_however_far_the_stream_is() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let state = State::new(runtime.handle().clone());
+        let [own, other] = ["own", "other"].map(|name| ThreadId(name.to_owned()));
+        let shows = |thread: &ThreadId, sequence: u64| {
+            let row = row(&thread.0, sequence, "title");
+            state.handle_items([StreamItem::Shell(ShellItem::ThreadUpdated(Box::new(row)))]);
+        };
+        shows(&own, 3);
+        state.handle_written(&own, 5);
+        shows(&other, 9);
+        assert!(!state.is_caught_up());
+        assert!(matches!(state.seen(&own), Seen::Row(5)));
+        state.handle_written(&own, 7);
+        assert!(matches!(state.seen(&own), Seen::Row(7)));
+        shows(&own, 10);
+        assert!(state.is_caught_up());
+        // What has no row is shown by the stream alone.
+        let removed = ShellItem::ThreadRemoved {
+            sequence: 12,
+            thread: own.clone(),
+        };
+        state.handle_written(&own, 11);
+        state.handle_items([StreamItem::Shell(removed)]);
+        assert!(state.is_caught_up());
     }
 }

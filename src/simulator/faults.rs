@@ -51,6 +51,11 @@ impl Faults {
         self.host.switches.hold_answers.send_replace(on);
     }
 
+    /// Shows nothing of what happens in the shell's streams, as a server whose windows are long; or all of it at once, as it is then.
+    pub fn hold_shell(&self, on: bool) {
+        self.host.switches.hold_shell.send_replace(on);
+    }
+
     /// Answers bounded reads with 404 and a page, as a server with the version gate may that has its app and not that route.
     pub fn lack_bounded_reads(&self) {
         self.host.switches.no_bounded_reads.store(true, Ordering::Relaxed);

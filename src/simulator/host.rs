@@ -67,6 +67,8 @@ pub(crate) struct Switches {
     pub hang: watch::Sender<bool>,
     /// Commands are applied, and their answers wait until it is off.
     pub hold_answers: watch::Sender<bool>,
+    /// The shell's streams show nothing of what happens while it is on, and then all of it at once.
+    pub hold_shell: watch::Sender<bool>,
     /// Every answer waits so many milliseconds.
     pub delay_ms: AtomicU64,
     /// The answers of so many next commands are lost.
@@ -128,6 +130,7 @@ impl Host {
             switches: Switches {
                 hang: watch::Sender::new(false),
                 hold_answers: watch::Sender::new(false),
+                hold_shell: watch::Sender::new(false),
                 delay_ms: AtomicU64::new(0),
                 lose_answers: AtomicU64::new(0),
                 lose_socket: AtomicBool::new(false),
@@ -238,6 +241,12 @@ impl Host {
         if delay > 0 {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
+    }
+
+    /// Waits while the shell's streams are held back.
+    pub(crate) async fn shell_shows(&self) {
+        // The sender lives as long as we do.
+        let _ = self.switches.hold_shell.subscribe().wait_for(|on| !on).await;
     }
 
     /// Whether the answer of this command is lost, and whether its socket goes with it.

@@ -170,12 +170,17 @@ impl ShellStream {
                         self.ready.extend(raw(&item).map(|item| vec![item]));
                     }
                 }
-                gone = async { self.head.wait_for(|head| *head > self.told).await.is_err() } => {
+                gone = async {
+                    let gone = self.head.wait_for(|head| *head > self.told).await.is_err();
+                    self.host.shell_shows().await;
+                    gone
+                } => {
                     // The server is gone: nothing comes any more.
                     if gone {
                         std::future::pending::<()>().await;
                     }
                     tokio::time::sleep(WINDOW).await;
+                    self.host.shell_shows().await;
                     self.take_window();
                 }
             }

@@ -25,8 +25,22 @@ pub(super) struct Entry {
     pub(super) protocol: u32,
     /// When its tracker wants to be told the time, as it stands in the roster's order.
     pub(super) due: Option<Timestamp>,
+    /// The newest read that it goes by.
+    pub(super) newest: Edition,
+    /// What somebody else read meanwhile: a read of one's own that was under way may be older.
+    pub(super) overtaken_by: Option<Edition>,
     /// Messages whose fate nobody will tell any more, only a read can show; each with when a read lacked it first.
     pub(super) orphans: HashMap<MessageId, Option<Timestamp>>,
+}
+
+/// How new a read is, among those of one thread and one connection.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Edition(u64, Timestamp);
+
+impl Edition {
+    pub(super) fn of(thread: &Thread) -> Self {
+        Self(thread.sequence, thread.updated_at)
+    }
 }
 
 /// What an event is made of besides the thread.
@@ -47,6 +61,8 @@ impl Entry {
             title: None,
             protocol: 0,
             due: None,
+            newest: Edition::default(),
+            overtaken_by: None,
             orphans: HashMap::new(),
         }
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::roster::{Outcome, Roster};
 use crate::fleet::{Limits, Member};
-use crate::gateway::tracking::Wish;
+use crate::gateway::tracking::{Said, Sight, Wish};
 use crate::lifecycle::ReadNeed;
 use crate::machine::{Changed, MachineError, MachineStatus, Thread};
 use crate::protocol::{ProjectId, ThreadId};
@@ -37,6 +37,10 @@ pub(super) struct Keeper {
     switching: Vec<(ThreadId, oneshot::Sender<Result<(), StoreError>>)>,
     /// Who waits until what was seen is on disk.
     resting: Vec<mpsc::Sender<()>>,
+    /// What calls read of threads that are to be read first, and who waits for it.
+    sights: Vec<Sight>,
+    /// Who waits until what followed from a call's read is on disk.
+    showing: Vec<oneshot::Sender<()>>,
 }
 
 struct Read {
@@ -75,18 +79,24 @@ impl Keeper {
             reads: JoinSet::new(),
             switching: Vec::new(),
             resting: Vec::new(),
+            sights: Vec::new(),
+            showing: Vec::new(),
         }
     }
 
     /// Keeps the roster until the machine is dismissed or `stop` is cancelled.
-    pub(super) async fn run(mut self, mut wishes: mpsc::Receiver<Wish>, stop: CancellationToken) {
+    pub(super) async fn run(mut self, mut wishes: mpsc::UnboundedReceiver<Said>, stop: CancellationToken) {
         let mut feed = self.member.machine.changes();
         loop {
+            for sight in std::mem::take(&mut self.sights) {
+                self.handle_sight(sight);
+            }
             if !commit(&mut self.roster, &self.store, &stop).await {
                 // Nothing later may be kept where this is not: the next start reads T3 again.
                 return;
             }
             self.answer_switches();
+            self.showing.clear();
             self.begin_reads();
             if !self.resting.is_empty() && self.reads.is_empty() && !self.roster.has_reads() {
                 if let Some(changed) = feed.next().now_or_never() {
@@ -98,8 +108,8 @@ impl Keeper {
             let wake = self.roster.poll_timeout();
             tokio::select! {
                 () = stop.cancelled() => break,
-                wish = wishes.recv() => match wish {
-                    Some(wish) => self.handle_wish(wish),
+                said = wishes.recv() => match said {
+                    Some(said) => self.handle_wish(said.wish),
                     None => break,
                 },
                 changed = feed.next() => self.handle_changed(&changed),
@@ -107,8 +117,8 @@ impl Keeper {
                 () = until(wake) => self.roster.handle_time(Timestamp::now()),
             }
             // What is ready together shares a transaction.
-            while let Ok(wish) = wishes.try_recv() {
-                self.handle_wish(wish);
+            while let Ok(said) = wishes.try_recv() {
+                self.handle_wish(said.wish);
             }
             while let Some(read) = self.reads.try_join_next() {
                 self.handle_read(read);
@@ -137,6 +147,7 @@ impl Keeper {
                 self.roster.switch(&thread, enabled, watch, now);
                 self.switching.push((thread, done));
             }
+            Wish::Sight(sight) => self.handle_sight(sight),
             Wish::Admit(member) => {
                 self.member = member;
                 for id in self.roster.ids() {
@@ -220,6 +231,25 @@ impl Keeper {
                 tracing::debug!(thread = %id, %error, "the thread could not be read");
                 self.roster.handle_read(&id, era, Outcome::Failed, None, now);
             }
+        }
+    }
+
+    /// A call read a thread. Where nothing can be made of it yet, it is looked at again for as long as somebody waits.
+    fn handle_sight(&mut self, sight: Sight) {
+        let title = match self.project(&sight.thread.head.project) {
+            Seen::Shown(title) => Some(title),
+            Seen::Unknown => None,
+            Seen::Hidden => return,
+        };
+        let (thread, environment) = (&sight.thread, sight.environment.as_ref());
+        let now = Timestamp::now();
+        let counted = self
+            .roster
+            .handle_sight(&sight.id, thread, environment, title.as_deref(), now);
+        if counted {
+            self.showing.extend(sight.kept);
+        } else if sight.kept.as_ref().is_some_and(|kept| !kept.is_closed()) {
+            self.sights.push(sight);
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -14,19 +14,19 @@ use super::WatchSettings;
 use super::keeper::{COMMIT_AGAIN, COMMIT_AGAIN_AT_MOST, Keeper, commit};
 use super::roster::Roster;
 use crate::fleet::{Fleet, Limits, Member};
-use crate::gateway::tracking::Wish;
+use crate::gateway::tracking::{Said, Wish};
 use crate::machine::RuntimeMode;
 use crate::store::{Store, StoreError, Tracked};
 
-/// How many wishes may wait at one machine.
-const WAITING: usize = 1_024;
+/// How many of those who ask all keepers may wait for the answer of one.
+const ASKING: usize = 64;
 
 /// Loads what is tracked, starts a keeper a machine, and hands each wish to its machine's.
 pub(super) async fn start(
     fleet: Arc<Fleet>,
     store: Store,
     settings: WatchSettings,
-    wishes: mpsc::Receiver<Wish>,
+    wishes: mpsc::Receiver<Said>,
     stop: CancellationToken,
 ) -> Result<JoinHandle<()>, StoreError> {
     let mut rosters = load(&fleet.members(), None, &store, settings).await?;
@@ -126,9 +126,41 @@ async fn part(machine: String, mut roster: Roster, store: Store, stop: Cancellat
     commit(&mut roster, &store, &stop).await;
 }
 
+/// The way to one keeper. What waits there is bounded by the room that each wish has taken before it came here: so nobody who hands out wishes
+/// waits for a keeper.
+#[derive(Clone)]
+struct Line {
+    to: mpsc::UnboundedSender<Said>,
+    asking: Arc<Semaphore>,
+}
+
+impl Line {
+    fn new() -> (Self, mpsc::UnboundedReceiver<Said>) {
+        let (to, wishes) = mpsc::unbounded_channel();
+        let asking = Arc::new(Semaphore::new(ASKING));
+        (Self { to, asking }, wishes)
+    }
+
+    fn say(&self, said: Said) {
+        // A keeper ends only with the program, or with its machine.
+        let _ = self.to.send(said);
+    }
+
+    /// Says a wish that goes to all keepers, once there is room for it; it keeps no keeper from ending.
+    fn ask(&self, wish: Wish) -> impl Future<Output = ()> + Send + use<> {
+        let (to, asking) = (self.to.downgrade(), Arc::clone(&self.asking));
+        async move {
+            let room = asking.acquire_owned().await.ok();
+            if let Some(to) = to.upgrade() {
+                let _ = to.send(Said { wish, room });
+            }
+        }
+    }
+}
+
 /// The keepers of all machines.
 struct Keepers {
-    to: BTreeMap<String, mpsc::Sender<Wish>>,
+    to: BTreeMap<String, Line>,
     /// By machine, the end of whoever was its last: closed once all of it is kept.
     ends: BTreeMap<String, oneshot::Receiver<()>>,
     running: JoinSet<()>,
@@ -139,13 +171,27 @@ struct Keepers {
 
 impl Keepers {
     fn begin(&mut self, member: &Arc<Member>, roster: Option<Roster>) {
-        let (to, wishes) = mpsc::channel(WAITING);
-        self.to.insert(member.name().to_owned(), to);
-        let roster = roster.unwrap_or_else(|| roster_of(member.name(), Some(member), self.settings));
-        let keeper = Keeper::new(Arc::clone(member), self.store.clone(), roster, self.settings.final_word);
+        self.begin_with(member, std::future::ready(Some(roster)));
+    }
+
+    /// Begins with what is loaded; wishes wait for that. Nothing begins where there is nothing more to come.
+    fn begin_with(
+        &mut self,
+        member: &Arc<Member>,
+        loading: impl Future<Output = Option<Option<Roster>>> + Send + 'static,
+    ) {
+        let (line, wishes) = Line::new();
+        self.to.insert(member.name().to_owned(), line);
+        let (settings, store, stop) = (self.settings, self.store.clone(), self.stop.clone());
         let span = tracing::info_span!("watch", machine = %member.name());
-        let work = keeper.run(wishes, self.stop.clone()).instrument(span);
-        self.spawn(member.name().to_owned(), work);
+        let machine = Arc::clone(member);
+        let work = async move {
+            let Some(roster) = loading.await else { return };
+            let roster = roster.unwrap_or_else(|| roster_of(machine.name(), Some(&machine), settings));
+            let keeper = Keeper::new(machine, store, roster, settings.final_word);
+            keeper.run(wishes, stop).await;
+        };
+        self.spawn(member.name().to_owned(), work.instrument(span));
     }
 
     fn spawn(&mut self, machine: String, work: impl Future<Output = ()> + Send + 'static) {
@@ -158,88 +204,117 @@ impl Keepers {
     }
 
     /// Begins with a machine that was not there, and with what the ledger has of it: it may have been there before.
-    async fn admit(&mut self, member: &Arc<Member>) {
-        let stop = self.stop.clone();
-        let loading = async {
+    fn admit(&mut self, member: &Arc<Member>) {
+        let before = self.ends.remove(member.name());
+        let (machine, store, settings) = (Arc::clone(member), self.store.clone(), self.settings);
+        let loading = async move {
             // Whoever had it before keeps its last word first.
-            if let Some(end) = self.ends.remove(member.name()) {
+            if let Some(end) = before {
                 let _ = end.await;
             }
             let mut again = COMMIT_AGAIN;
             loop {
-                let only = Some(member.name());
-                match load(std::slice::from_ref(member), only, &self.store, self.settings).await {
-                    Ok(mut rosters) => return rosters.remove(member.name()),
+                let only = Some(machine.name());
+                match load(std::slice::from_ref(&machine), only, &store, settings).await {
+                    Ok(mut rosters) => return rosters.remove(machine.name()),
                     Err(StoreError::Closed) => return None,
                     Err(error) => {
-                        tracing::error!(machine = %member.name(), %error, "what the ledger has of the machine cannot be read; it is tried again");
+                        tracing::error!(machine = %machine.name(), %error, "what the ledger has of the machine cannot be read; it is tried again");
                     }
                 }
                 tokio::time::sleep(again).await;
                 again = (again * 2).min(COMMIT_AGAIN_AT_MOST);
             }
         };
-        let roster = tokio::select! {
-            () = stop.cancelled() => return,
-            roster = loading => roster,
-        };
-        self.begin(member, roster);
-    }
-
-    async fn hand_out(&mut self, mut wishes: mpsc::Receiver<Wish>) {
-        loop {
-            let wish = tokio::select! {
-                () = self.stop.cancelled() => return,
-                wish = wishes.recv() => wish,
-            };
-            let Some(wish) = wish else { return };
-            let machine = match &wish {
-                Wish::TakeUp(receipt) => receipt.machine.clone(),
-                Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine.clone(),
-                Wish::Admit(member) if !self.to.contains_key(member.name()) => {
-                    self.admit(member).await;
-                    continue;
-                }
-                Wish::Admit(member) => member.name().to_owned(),
-                Wish::Dismiss { machine } => {
-                    // Without a way to it, the keeper ends after this.
-                    if let Some(keeper) = self.to.remove(machine) {
-                        let _ = keeper.send(wish).await;
-                    }
-                    continue;
-                }
-                Wish::Rest { done } => {
-                    for keeper in self.to.values() {
-                        let _ = keeper.send(Wish::Rest { done: done.clone() }).await;
-                    }
-                    continue;
-                }
-                Wish::List { .. } => {
-                    self.list(wish).await;
-                    continue;
-                }
-            };
-            if let Some(keeper) = self.to.get(&machine) {
-                // A keeper ends only with the program, or with its machine.
-                let _ = keeper.send(wish).await;
+        let stop = self.stop.clone();
+        self.begin_with(member, async move {
+            tokio::select! {
+                () = stop.cancelled() => None,
+                roster = loading => Some(roster),
             }
-        }
-    }
-
-    /// Asks all of them. Other wishes do not wait for the answers: one keeper that is stuck holds up who asked for all, and nobody else.
-    async fn list(&self, wish: Wish) {
-        let Wish::List { to } = wish else { return };
-        let mut answers = Vec::new();
-        for keeper in self.to.values() {
-            let (to, answer) = oneshot::channel();
-            if keeper.send(Wish::List { to }).await.is_ok() {
-                answers.push(answer);
-            }
-        }
-        tokio::spawn(async move {
-            let all = join_all(answers).await.into_iter().flatten().flatten();
-            // Who asked may be gone.
-            let _ = to.send(all.collect());
         });
     }
+
+    async fn hand_out(&mut self, mut wishes: mpsc::Receiver<Said>) {
+        loop {
+            let said = tokio::select! {
+                () = self.stop.cancelled() => return,
+                said = wishes.recv() => said,
+            };
+            let Some(said) = said else { return };
+            self.hand_on(said);
+        }
+    }
+
+    /// Gives a wish to whom it is for. One keeper that is stuck holds up who wants something of it, and nobody else.
+    fn hand_on(&mut self, said: Said) {
+        let machine = match &said.wish {
+            Wish::TakeUp(receipt) => &receipt.machine,
+            Wish::Settle { machine, .. } | Wish::Switch { machine, .. } => machine,
+            Wish::Sight(sight) => &sight.machine,
+            Wish::Admit(member) if !self.to.contains_key(member.name()) => {
+                let member = Arc::clone(member);
+                return self.admit(&member);
+            }
+            Wish::Admit(member) => member.name(),
+            Wish::Dismiss { machine } => {
+                // Without a way to it, the keeper ends after this.
+                if let Some(keeper) = self.to.remove(machine) {
+                    keeper.say(said);
+                }
+                return;
+            }
+            Wish::Rest { .. } | Wish::List { .. } => return self.ask_all(said.wish),
+        };
+        if let Some(keeper) = self.to.get(machine) {
+            keeper.say(said);
+        }
+    }
+
+    /// Asks all of them, for as long as somebody wants to know.
+    fn ask_all(&self, wish: Wish) {
+        match wish {
+            Wish::Rest { done } => {
+                let asked = self
+                    .to
+                    .values()
+                    .map(|keeper| keeper.ask(Wish::Rest { done: done.clone() }));
+                let asked = join_all(asked.collect::<Vec<_>>());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = done.closed() => {}
+                        _ = asked => {}
+                    }
+                });
+            }
+            Wish::List { mut to } => {
+                let answers = self.to.values().map(|keeper| {
+                    let (to, answer) = oneshot::channel();
+                    let asked = keeper.ask(Wish::List { to });
+                    async move {
+                        asked.await;
+                        answer.await
+                    }
+                });
+                let answers = join_all(answers.collect::<Vec<_>>());
+                tokio::spawn(async move {
+                    let all = tokio::select! {
+                        () = to.closed() => return,
+                        answers = answers => answers,
+                    };
+                    // Who asked may be gone.
+                    let _ = to.send(all.into_iter().flatten().flatten().collect());
+                });
+            }
+            Wish::TakeUp(_)
+            | Wish::Settle { .. }
+            | Wish::Switch { .. }
+            | Wish::Sight(_)
+            | Wish::Admit(_)
+            | Wish::Dismiss { .. } => {}
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

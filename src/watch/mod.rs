@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::Fleet;
-use crate::gateway::tracking::Wish;
+use crate::gateway::tracking::Said;
 use crate::lifecycle::Limits;
 use crate::store::{Store, StoreError};
 
@@ -54,7 +54,7 @@ pub async fn start(
     fleet: Arc<Fleet>,
     store: Store,
     settings: WatchSettings,
-    wishes: mpsc::Receiver<Wish>,
+    wishes: mpsc::Receiver<Said>,
     stop: CancellationToken,
 ) -> Result<tokio::task::JoinHandle<()>, StoreError> {
     keepers::start(fleet, store, settings, wishes, stop).await

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::WatchSettings;
 use super::beginning::Beginning;
-use super::entry::{Entry, Surroundings};
+use super::entry::{Edition, Entry, Surroundings};
 use super::facts::{messages, read_facts, row_facts, run_facts};
 use super::place::{Place, Places};
 use crate::fleet::Ceilings;
@@ -197,6 +197,9 @@ impl Roster {
             }
             if let Some(entry) = self.threads.get_mut(&id) {
                 entry.orphans.values_mut().for_each(|lacked_since| *lacked_since = None);
+                // Sequences may begin anew.
+                entry.newest = Edition::default();
+                entry.overtaken_by = None;
                 entry.tracker.handle_gap(since, now);
             }
             self.look_after(&id, None, now);
@@ -264,8 +267,15 @@ impl Roster {
         if self.beginning.contains_key(id) {
             self.handle_first_read(id, outcome, project, now);
         } else if let Some(entry) = self.threads.get_mut(id) {
+            let sight = entry.overtaken_by.take();
             match outcome {
+                Outcome::Read(thread) if sight.is_some_and(|sight| Edition::of(thread) < sight) => {
+                    entry.tracker.handle_read_overtaken();
+                    self.look_after(id, None, now);
+                    return;
+                }
                 Outcome::Read(thread) => {
+                    entry.newest = Edition::of(thread);
                     let head = &thread.head;
                     note_head(
                         entry,
@@ -290,6 +300,45 @@ impl Roster {
             Outcome::NotFound | Outcome::Failed => None,
         };
         self.look_after(id, thread, now);
+    }
+
+    /// Somebody read a thread, in that environment, for a reason of his own, and what it asks there may be over at the next read. False while
+    /// nothing can be made of it: the machine was not looked at yet, or the thread not since a gap.
+    pub fn handle_sight(
+        &mut self,
+        id: &ThreadId,
+        thread: &Thread,
+        environment: Option<&EnvironmentId>,
+        project: Option<&str>,
+        now: Timestamp,
+    ) -> bool {
+        if self.online_since.is_none() || environment != self.environment.as_ref() || self.begins(id) {
+            return false;
+        }
+        let Some(entry) = self.threads.get_mut(id) else {
+            return true;
+        };
+        let edition = Edition::of(thread);
+        // Who has seen a later state knows that this one is over.
+        if edition < entry.newest || entry.tracker.knows_what_is_asked(&thread.facts) {
+            return true;
+        }
+        let messages = messages(thread);
+        if !entry.tracker.handle_sight(&read_facts(thread, &messages), now) {
+            return false;
+        }
+        entry.newest = edition;
+        entry.overtaken_by = Some(edition);
+        let head = &thread.head;
+        note_head(
+            entry,
+            &mut self.places,
+            &mut self.changed,
+            id,
+            (&head.title, &head.project, project),
+        );
+        self.look_after(id, Some(thread), now);
+        true
     }
 
     /// The time that [`Self::poll_timeout`] named has come.

@@ -1,11 +1,13 @@
 //! The live table, on a terminal of its own: what it shows, what keys do, and how it leaves the terminal.
 
+use std::io::{BufRead as _, BufReader};
+
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::pty::OnTerminal;
 use crate::stdio::Client;
-use crate::support::{Machine, until};
+use crate::support::{Machine, Running, until};
 
 const LEAVES: &str = "\u{1b}[?1049l";
 
@@ -75,6 +77,22 @@ fn without_a_terminal_it_prints_the_table_or_says_how() {
     let ran: Value = serde_json::from_str(&place.run_with_token(&["watch", "--once", "--json"]).out).unwrap();
     assert_eq!(ran["threads"][0]["thread_id"], dispatched["thread_id"]);
     assert_eq!(ran["threads"][0]["state"], "running");
+}
+
+#[test]
+fn a_stream_of_changes_ends_when_nobody_reads_it_although_nothing_changes() {
+    let machine = Machine::start();
+    let place = machine.place();
+    let mut watching = Running::start(place.command_with_token(&["watch", "--json"]));
+    let mut lines = BufReader::new(watching.child.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    let listed: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(listed["threads"], json!([]));
+    assert!(watching.child.try_wait().unwrap().is_none());
+    drop(lines);
+    until("it ends", || watching.child.try_wait().unwrap().is_some());
+    assert_eq!((watching.end(), watching.said.as_str()), (Some(0), ""));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Several machines, hidden projects, limited clients.
 
+use serde_json::json;
 use t3code_mcp::fleet::{Limits, Patterns};
 use t3code_mcp::gateway::{
     AnswerArgs, DispatchArgs, ErrorCode, GatewaySettings, InterruptArgs, MachinesArgs, ProjectsArgs, ThreadArgs,
@@ -405,4 +406,36 @@ async fn what_was_dispatched_is_in_the_next_list() {
             .unwrap();
         assert_eq!(counted.projects[0].threads, 2 * number, "{}", started.thread_id);
     }
+}
+
+#[tokio::test]
+async fn a_list_after_a_dispatch_shows_its_run_although_the_stream_is_past_it_with_another_thread() {
+    let simulator = simulator().await;
+    let house = house(&simulator).await;
+    let thread = house.start("say one").await.thread_id;
+    house.ended(&thread).await;
+    let machine = &house.gateway.fleet().members()[0].machine;
+    let id = thread.clone().into();
+    eventually("its row is the last", || {
+        machine.thread(&id).is_some_and(|row| row.sequence == simulator.head())
+    })
+    .await;
+    let state = async || {
+        let listed = house.gateway.threads(&caller(), ThreadsArgs::default()).await.unwrap();
+        listed.threads[0].state.clone()
+    };
+    assert_eq!(state().await, "completed");
+    let far = simulator.head() + 1_000_000;
+    simulator.faults().push_shell_item(
+        json!({"kind": "thread.removed", "sequence": far, "location": "active", "threadId": "another"}),
+    );
+    eventually("the stream is past it", || machine.sequence() >= far).await;
+    simulator.faults().hold_shell(true);
+    house
+        .dispatch(more(&thread, "sleep 600", WhenBusy::Reject))
+        .await
+        .unwrap();
+    // The list looks first.
+    let (listed, ()) = tokio::join!(state(), async { simulator.faults().hold_shell(false) });
+    assert_ne!(listed, "completed");
 }

@@ -279,6 +279,13 @@ async fn faults_change_what_a_client_sees() {
     rows.until(|item| item["kind"] == "from.the.future").await;
     faults.rename_status("running", "dreaming");
     let mut control = http.socket().await;
+    faults.hold_shell(true);
+    control.command(&create("held")).await;
+    faults.push_shell_item(json!({"kind": "from.the.future", "sequence": 10}));
+    let items = rows.until(|item| item["kind"] == "from.the.future").await;
+    assert_eq!(items.len(), 1, "{items:?}");
+    faults.hold_shell(false);
+    rows_until(&mut rows, "held", "idle").await;
     control.command(&create("t")).await;
     control.command(&say("t", "1", "sleep 60")).await;
     rows_until(&mut rows, "t", "dreaming").await;

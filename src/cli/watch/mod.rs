@@ -119,8 +119,15 @@ async fn once(asking: &Asking, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line of JSON for each change.
+/// A line of JSON for each change, for as long as somebody reads them.
 async fn stream(asking: &Asking) -> Result<(), Failure> {
+    tokio::select! {
+        ended = changes(asking) => ended,
+        () = output::unread() => Ok(()),
+    }
+}
+
+async fn changes(asking: &Asking) -> Result<(), Failure> {
     let mut before = None;
     let mut lister = Lister::default();
     let mut again = tokio::time::interval(LIST_EVERY);

@@ -136,6 +136,13 @@ impl Reading {
         self.not_before(later(now, AFTER_FAILURE), need);
     }
 
+    /// A read came that is older than what is known from elsewhere: whatever it was asked for has to be read still.
+    pub(super) fn handle_overtaken(&mut self) {
+        let need = self.under_way.unwrap_or(ReadNeed::Part);
+        self.answered();
+        self.ask(need);
+    }
+
     /// Nobody says that anything happened; it is looked at in a while all the same.
     pub(super) fn look_again(&mut self, now: Timestamp) {
         self.not_before(later(now, AFTER_FAILURE), ReadNeed::Part);

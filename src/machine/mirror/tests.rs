@@ -11,7 +11,7 @@ fn thread(name: &str) -> ThreadId {
     ThreadId(name.to_owned())
 }
 
-fn row(name: &str, sequence: u64, title: &str) -> ThreadRow {
+pub(in crate::machine) fn row(name: &str, sequence: u64, title: &str) -> ThreadRow {
     ThreadRow {
         id: thread(name),
         project: ProjectId("p".to_owned()),
