@@ -21,6 +21,9 @@ use super::{Core, Machine};
 use crate::lifecycle::{RequestClass, RequestFacts, RunState, classify_request, fold, observe};
 use crate::protocol::{CommandId, ProviderInstanceId, RunId, ThreadId};
 
+/// T3's words for a thread that is there.
+const ALREADY_THERE: &str = "already exists";
+
 /// How long an interrupt waits for its run to begin, and how often it looks.
 const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -71,13 +74,25 @@ impl Machine {
                 let [create, send] = dialect.launch_in_steps(launch)?;
                 Ok(if step == 0 { create } else { send })
             };
-            self.record(&launch.thread, write).await?;
+            match self.record(&launch.thread, write).await {
+                Ok(_) => {}
+                // The id follows from the call: an earlier attempt made the thread, and T3 refused its message.
+                Err(MachineError::Rejected { message, .. })
+                    if step == 0 && message.contains(ALREADY_THERE) && self.is_blank(&launch.thread).await => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(Launched {
             thread: launch.thread.clone(),
             run: None,
             resumed: false,
         })
+    }
+
+    /// Whether the thread is there, can run, and nothing was said in it.
+    async fn is_blank(&self, thread: &ThreadId) -> bool {
+        let shown = self.read_thread_anew(thread).await;
+        shown.is_ok_and(|shown| !shown.head.archived && !shown.facts.deleted && shown.messages.is_empty())
     }
 
     /// Sends a message to a thread; the sequence of the write. Refuses a deleted thread before sending, and a provider on which the run

@@ -79,6 +79,15 @@ impl Faults {
         });
     }
 
+    /// A server of protocol 1 refuses the next command of this type, and remembers that.
+    pub fn refuse_next(&self, kind: &str) {
+        self.host.change(|state, _| {
+            if let Some(older) = &mut state.older {
+                older.refuses = Some(kind.to_owned());
+            }
+        });
+    }
+
     /// A server of protocol 1 tells its projects from now on in a way that nobody can read, to those who connect anew; the others are cut off.
     pub fn spoil_projects(&self) {
         self.host.change(|state, _| {

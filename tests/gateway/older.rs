@@ -527,3 +527,25 @@ async fn an_interrupt_waits_for_its_run_to_begin() {
         .collect();
     assert_eq!(types, ["thread.create", "thread.turn.start", "thread.turn.interrupt"]);
 }
+
+#[tokio::test]
+async fn a_thread_whose_message_t3_refused_takes_that_of_the_same_call_again() {
+    let simulator = older().await;
+    let house = house(&simulator).await;
+    let call = || DispatchArgs {
+        request_id: Some("once".to_owned()),
+        ..prompt("say hello")
+    };
+    for kind in ["thread.create", "thread.turn.start"] {
+        simulator.faults().refuse_next(kind);
+        let error = house.dispatch(call()).await.unwrap_err();
+        assert_eq!(error.code, ErrorCode::OperationRejected, "{error:?}");
+        assert!(error.message.contains("Something broke"), "{}", error.message);
+    }
+    let started = house.dispatch(call()).await.unwrap();
+    assert_eq!(report(&house.ended(&started.thread_id).await), "hello");
+    let again = house.dispatch(call()).await.unwrap();
+    assert_eq!((again.existing, &again.thread_id), (Some(true), &started.thread_id));
+    let shown = simulator.projection(&started.thread_id).unwrap();
+    assert_eq!(shown["thread"]["messages"].as_array().unwrap().len(), 2);
+}

@@ -90,7 +90,7 @@ async fn what_is_answered_at_the_first_sight_is_told_once() {
             ..prompt(text)
         };
         let thread = house.dispatch(args).await.unwrap().thread_id;
-        let answer = if number % 2 == 0 { color } else { accept };
+        let answer = if number.is_multiple_of(2) { color } else { accept };
         house.answer_at_once(answer(&thread)).await;
         assert_eq!(
             house.told(&thread).await.first().map(String::as_str),

@@ -97,10 +97,10 @@ async fn a_read_of_before_a_write_serves_nobody_after_it_although_the_stream_is_
     .await;
     goes_beyond(&simulator, &machine).await;
 
-    assert!(is_held(&*machine.read_thread(&thread).await.unwrap()));
+    assert!(is_held(&machine.read_thread(&thread).await.unwrap()));
     let resume = CommandId("resume".to_owned());
     let sequence = machine.resume_queue(&resume, &thread).await.unwrap();
-    assert!(!is_held(&*machine.read_thread(&thread).await.unwrap()));
+    assert!(!is_held(&machine.read_thread(&thread).await.unwrap()));
     // Who lists waits for its row.
     machine.caught_up().await;
     assert!(machine.thread(&thread).unwrap().sequence >= sequence);

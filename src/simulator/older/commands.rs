@@ -41,6 +41,10 @@ impl Older {
         if kind == "project.create" {
             return self.create_project(now, command);
         }
+        if self.refuses.as_deref() == Some(kind) {
+            self.refuses = None;
+            return Err("Something broke.".to_owned());
+        }
         let thread = text(command, "threadId");
         if kind == "thread.create" {
             return self.create_thread(now, command);

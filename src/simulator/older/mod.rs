@@ -118,6 +118,8 @@ pub(crate) struct Older {
     pub(crate) routeless: bool,
     /// Answers are taken and do not reach the agent.
     pub(crate) deaf: bool,
+    /// The next command of this type is refused.
+    pub(crate) refuses: Option<String>,
     /// Snapshots tell projects in a way that nobody can read.
     pub(crate) spoils_projects: bool,
 }
@@ -136,6 +138,7 @@ impl Older {
             wedged: false,
             routeless: false,
             deaf: false,
+            refuses: None,
             spoils_projects: false,
         }
     }

@@ -28,6 +28,8 @@ const ENDED_LATELY: SignedDuration = SignedDuration::from_secs(3);
 
 /// The kind of the activity that tells of a checkpoint.
 const CHECKPOINT: &str = "checkpoint.captured";
+/// How the kinds of activities begin that an agent is at work in.
+const WORK: [&str; 3] = ["tool.", "approval.", "user-input."];
 /// The kind of the activity that tells how an approval was decided.
 const APPROVED: &str = "approval.resolved";
 
@@ -102,7 +104,8 @@ struct Turns<'a> {
     first: HashMap<&'a str, Timestamp>,
     /// When each turn was last heard of.
     last: HashMap<&'a str, Timestamp>,
-    /// When each turn's agent last did something. Its checkpoint comes later, and with it the time that T3 shows as its end.
+    /// When each turn's agent last did something. Its checkpoint comes later, and with it the time that T3 shows as its end; so may counts of
+    /// tokens, and word of tasks that outlive it.
     acted: HashMap<&'a str, Timestamp>,
     /// Those whose checkpoint is missing, or that an answer cancelled.
     stopped: HashSet<&'a str>,
@@ -314,7 +317,7 @@ fn turns<'a>(thread: &'a v1::Thread, memory: &Memory) -> Result<Turns<'a>, BadTi
         let Some(turn) = &activity.turn_id else { continue };
         let at = time("activities.createdAt", &activity.created_at)?;
         heard.push((&turn.0, at));
-        if activity.kind != CHECKPOINT {
+        if WORK.iter().any(|work| activity.kind.starts_with(work)) {
             acted.push((&turn.0, at));
         }
         let says = |field: &str, word: &str| activity.payload.get(field).and_then(Value::as_str) == Some(word);

@@ -291,3 +291,17 @@ fn an_archived_thread_that_was_never_read_is_told_of_by_what_was_known_of_it() {
     assert_eq!(statuses(&read(std::slice::from_ref(&known))), ["completed"]);
     assert!(read(&[]).facts.runs.is_empty());
 }
+
+#[test]
+fn what_is_told_late_of_a_turn_that_is_over_takes_no_message_into_it() {
+    let mut body = one("ready", "completed", Some("done"));
+    with(&mut body, "messages", message("m2", "user", "more", Value::Null, 3));
+    with(
+        &mut body,
+        "activities",
+        activity("context-window.updated", "t1", json!({"usedTokens": 7}), 4),
+    );
+    let shown = read_at(&body, &Memory::default(), "2026-11-30T10:00:05Z");
+    assert_eq!(statuses(&shown), ["completed", "starting"]);
+    assert_eq!(shown.messages.last().unwrap().run, Some(RunId("m2".to_owned())));
+}
