@@ -3,6 +3,7 @@
 //! The build stops on these, and the command `schema check` says them without a build.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use heck::ToUpperCamelCase as _;
 use serde_json::{Value, json};
@@ -63,9 +64,10 @@ fn members(contract: &Contract, selection: &Selection) -> Vec<Error> {
             };
             let row = member_type(union, word);
             if selection.sends.contains_key(&row) && !contract.defs.contains_key(&row) {
-                mend.push_str(&format!(
+                let _ = write!(
+                    mend,
                     "; the same with the row `sends.{row}` and what fills it in `src/machine/dialect`"
-                ));
+                );
             }
             found.push(Error::new(
                 &selection.file,

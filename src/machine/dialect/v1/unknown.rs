@@ -11,9 +11,10 @@ const ASKS: &str = ".requested";
 /// Notes a word that is none of an enum's.
 macro_rules! note {
     ($words:ident, $what:literal, $word:expr, $enum:ident) => {
-        if let v1::$enum::Unknown(word) = $word {
-            $words.push(format!(concat!($what, " `{}`"), word));
-        }
+        $words.extend(match $word {
+            v1::$enum::Unknown(word) => Some(format!(concat!($what, " `{}`"), word)),
+            _ => None,
+        })
     };
 }
 
