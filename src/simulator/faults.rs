@@ -74,7 +74,7 @@ impl Faults {
     pub fn lose_responses(&self, on: bool) {
         self.host.change(|state, _| {
             if let Some(older) = &mut state.older {
-                older.deaf = on;
+                older.refusals.deaf = on;
             }
         });
     }
@@ -83,7 +83,7 @@ impl Faults {
     pub fn refuse_next(&self, kind: &str) {
         self.host.change(|state, _| {
             if let Some(older) = &mut state.older {
-                older.refuses = Some(kind.to_owned());
+                older.refusals.next = Some(kind.to_owned());
             }
         });
     }

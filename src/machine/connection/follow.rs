@@ -18,9 +18,10 @@ use crate::machine::dialect::Dialect;
 use crate::machine::error::MachineError;
 use crate::machine::http::HttpClient;
 use crate::machine::link::Link;
-use crate::machine::session::CallError;
+use crate::machine::session::{CallError, Subscription};
 use crate::machine::socket::{SessionHandle, StreamEnd, ValueStream};
 use crate::machine::state::StreamItem;
+use crate::machine::unread::Unread;
 use crate::machine::{Access, Core};
 use crate::protocol::Untrusted;
 
@@ -40,16 +41,10 @@ pub(super) async fn follow(
         environment,
         mut unread,
     } = connected;
-    let mut archive = match dialect.archive_subscription() {
-        Some(subscription) => session.subscribe(subscription).await.ok(),
-        None => None,
-    };
+    let mut archive = subscribed(&session, dialect.archive_subscription()).await;
     let mut archived = fetch_archived(&session, &*dialect);
     // One that has only just begun says so late.
-    let mut start = match dialect.start_subscription() {
-        Some(subscription) => session.subscribe(subscription).await.ok(),
-        None => None,
-    };
+    let mut start = subscribed(&session, dialect.start_subscription()).await;
     let mut config = session.subscribe(dialect.config_subscription()).await.ok();
 
     *healthy = Some(Instant::now());
@@ -99,16 +94,9 @@ pub(super) async fn follow(
                 }
             },
             chunk = next_of(&mut start) => match chunk {
-                Ok(values) => {
-                    let before = core.memory.started_at();
-                    let said = values.iter().any(|value| dialect.handle_start_item(value));
-                    if said && core.memory.started_at() != before {
-                        // What was read of threads that died before that is to be read in another light.
-                        return Ended::Failed(MachineError::Unreachable {
-                            reason: "T3 has begun anew: it is connected to again".to_owned(),
-                        });
-                    }
-                }
+                Ok(values) => if let Some(error) = begun_anew(core, &*dialect, &values) {
+                    return Ended::Failed(error);
+                },
                 Err(_) => start = None,
             },
             chunk = next_of(&mut config) => match chunk {
@@ -127,12 +115,7 @@ pub(super) async fn follow(
             },
             Some(answer) = OptionFuture::from(archived.as_mut()) => {
                 archived = None;
-                match answer.map_err(CallError::for_read).and_then(|value| dialect.read_archived(&value)) {
-                    Ok(item) => handle(core, vec![StreamItem::Archive(item)], &mut unread),
-                    Err(error) => {
-                        debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "the archived threads are not known");
-                    }
-                }
+                handle_archived(core, &*dialect, answer, &mut unread);
             }
             end = session.closed() => return Ended::Failed(MachineError::Unreachable { reason: end.reason }),
             Ok(()) = access.changed() => {
@@ -156,6 +139,28 @@ pub(super) async fn follow(
     }
 }
 
+/// Takes in the archived threads, where T3 answered with them.
+fn handle_archived(core: &Core, dialect: &dyn Dialect, answer: Result<Box<RawValue>, CallError>, unread: &mut Unread) {
+    match answer
+        .map_err(CallError::for_read)
+        .and_then(|value| dialect.read_archived(&value))
+    {
+        Ok(item) => handle(core, vec![StreamItem::Archive(item)], unread),
+        Err(error) => {
+            debug!(error = %Untrusted(&error.to_string()).at_most(LOGGED_CHARS), "the archived threads are not known");
+        }
+    }
+}
+
+/// T3 said that it began later than was known: what was read of threads that died before that is to be read in another light.
+fn begun_anew(core: &Core, dialect: &dyn Dialect, values: &[Box<RawValue>]) -> Option<MachineError> {
+    let before = core.memory.started_at();
+    let said = values.iter().any(|value| dialect.handle_start_item(value));
+    (said && core.memory.started_at() != before).then(|| MachineError::Unreachable {
+        reason: "T3 has begun anew: it is connected to again".to_owned(),
+    })
+}
+
 /// Until that time; never where there is none.
 async fn until(due: Option<Timestamp>) {
     let Some(due) = due else {
@@ -163,6 +168,11 @@ async fn until(due: Option<Timestamp>) {
     };
     let left = due.duration_since(Timestamp::now());
     tokio::time::sleep(Duration::try_from(left).unwrap_or(Duration::ZERO)).await;
+}
+
+/// A stream that there may be.
+async fn subscribed(session: &SessionHandle, subscription: Option<Subscription>) -> Option<ValueStream> {
+    session.subscribe(subscription?).await.ok()
 }
 
 /// The next chunk of a stream that may not be there; then never.

@@ -41,8 +41,8 @@ impl Older {
         if kind == "project.create" {
             return self.create_project(now, command);
         }
-        if self.refuses.as_deref() == Some(kind) {
-            self.refuses = None;
+        if self.refusals.next.as_deref() == Some(kind) {
+            self.refusals.next = None;
             return Err("Something broke.".to_owned());
         }
         let thread = text(command, "threadId");
@@ -215,7 +215,7 @@ impl Older {
             // At once, before anything is delivered.
             self.change(ix, now, |thread| thread.head[flag(false)] = json!(false));
         }
-        if self.deaf {
+        if self.refusals.deaf {
             let detail = "No active provider session is bound to this thread.";
             let payload = json!({"requestId": id, "detail": detail});
             return self.activity(ix, now, ("error", failed), None, &payload);

@@ -101,6 +101,15 @@ enum Subject {
     Thread(usize),
 }
 
+/// What it does not do that it should.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refusals {
+    /// Answers are taken and do not reach the agent.
+    pub(crate) deaf: bool,
+    /// The next command of this type is refused.
+    pub(crate) next: Option<String>,
+}
+
 /// A whole database of protocol 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Older {
@@ -116,10 +125,7 @@ pub(crate) struct Older {
     wedged: bool,
     /// There are no routes for shell and threads, as on the oldest servers.
     pub(crate) routeless: bool,
-    /// Answers are taken and do not reach the agent.
-    pub(crate) deaf: bool,
-    /// The next command of this type is refused.
-    pub(crate) refuses: Option<String>,
+    pub(crate) refusals: Refusals,
     /// Snapshots tell projects in a way that nobody can read.
     pub(crate) spoils_projects: bool,
 }
@@ -137,8 +143,7 @@ impl Older {
             started_at: now,
             wedged: false,
             routeless: false,
-            deaf: false,
-            refuses: None,
+            refusals: Refusals::default(),
             spoils_projects: false,
         }
     }

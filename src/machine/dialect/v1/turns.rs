@@ -85,6 +85,44 @@ impl Served {
         let own = turn.and_then(|turn| self.turns.get(turn)).copied().filter(asked_before);
         own.or_else(|| (0..self.asked_at.len()).rev().find(asked_before))
     }
+
+    /// Finds which message began which turn. The messages that began a run of their own, by their place, each with its turn.
+    fn serve<'a>(&mut self, asked: &[Asked], turns: &Turns<'a>, session: &Session) -> Vec<(usize, Option<&'a str>)> {
+        let mut owned: Vec<(usize, Option<&str>)> = Vec::new();
+        for (place, message) in asked.iter().enumerate() {
+            let until = asked.get(place + 1).map(|next| next.at);
+            let within = |at: Timestamp| at >= message.at && until.is_none_or(|until| at < until);
+            let mut own: Vec<(&str, Timestamp)> = turns
+                .first
+                .iter()
+                .filter(|(_, at)| within(**at))
+                .map(|(turn, at)| (*turn, *at))
+                .collect();
+            // Of those that were first heard of at one time, as where an answer moved to a later turn, the one that was over first began here.
+            own.sort_by_key(|(turn, at)| (*at, Reverse(turns.last.get(turn).copied()), *turn));
+            let began = own.last().map(|(turn, _)| *turn);
+            let before = owned.iter().rev().find_map(|(_, turn)| *turn);
+            let merged = began.is_none()
+                && before.is_some_and(|turn| {
+                    let at_work_then = turns.acted.get(turn).is_some_and(|acted| *acted > message.at);
+                    at_work_then || session.is_at_work(turn)
+                });
+            if !merged {
+                owned.push((place, began));
+                self.asked_at.push(message.at);
+                self.began.push(began.map(str::to_owned));
+            }
+            let run = owned.last().and_then(|(place, _)| asked.get(*place));
+            if let Some(run) = run {
+                self.of_message.insert(message.id.0.clone(), RunId(run.id.0.clone()));
+            }
+            let place = owned.len().saturating_sub(1);
+            for (turn, _) in own {
+                self.turns.insert(turn.to_owned(), place);
+            }
+        }
+        owned
+    }
 }
 
 /// The status of a run for T3's word of its newest turn.
@@ -122,40 +160,7 @@ pub(super) fn runs(thread: &v1::Thread, memory: &Memory, now: Timestamp) -> Resu
     let sent_at = |message: &Asked| memory.sent_at(&message.id).unwrap_or(message.at);
     let start_failures = start_failures(thread)?;
     let mut served = Served::default();
-    // First which message began which turn, then what became of each.
-    let mut owned: Vec<(usize, Option<&str>)> = Vec::new();
-    for (place, message) in asked.iter().enumerate() {
-        let until = asked.get(place + 1).map(|next| next.at);
-        let within = |at: Timestamp| at >= message.at && until.is_none_or(|until| at < until);
-        let mut own: Vec<(&str, Timestamp)> = turns
-            .first
-            .iter()
-            .filter(|(_, at)| within(**at))
-            .map(|(turn, at)| (*turn, *at))
-            .collect();
-        // Of those that were first heard of at one time, as where an answer moved to a later turn, the one that was over first began here.
-        own.sort_by_key(|(turn, at)| (*at, Reverse(turns.last.get(turn).copied()), *turn));
-        let began = own.last().map(|(turn, _)| *turn);
-        let before = owned.iter().rev().find_map(|(_, turn)| *turn);
-        let merged = began.is_none()
-            && before.is_some_and(|turn| {
-                let at_work_then = turns.acted.get(turn).is_some_and(|acted| *acted > message.at);
-                at_work_then || session.is_at_work(turn)
-            });
-        if !merged {
-            owned.push((place, began));
-            served.asked_at.push(message.at);
-            served.began.push(began.map(str::to_owned));
-        }
-        let run = owned.last().and_then(|(place, _)| asked.get(*place));
-        if let Some(run) = run {
-            served.of_message.insert(message.id.0.clone(), RunId(run.id.0.clone()));
-        }
-        let place = owned.len().saturating_sub(1);
-        for (turn, _) in own {
-            served.turns.insert(turn.to_owned(), place);
-        }
-    }
+    let owned = served.serve(&asked, &turns, &session);
     let answered = answered(thread, &served)?;
     for (index, (place, turn)) in owned.iter().enumerate() {
         let Some(message) = asked.get(*place) else { continue };
@@ -259,8 +264,8 @@ fn is_settling(thread: &v1::Thread, session: &Session, served: &Served, memory: 
         let of_it = activity.turn_id.as_ref().is_some_and(|turn| turn.0 == newest.id);
         activity.kind == CHECKPOINT && of_it
     });
-    let captures = !thread.checkpoints.is_empty() || served.runs.len() == 1;
-    captures && !captured && since.is_some_and(|since| now.duration_since(since) < SETTLES_WITHIN)
+    let leaves_any = !thread.checkpoints.is_empty() || served.runs.len() == 1;
+    leaves_any && !captured && since.is_some_and(|since| now.duration_since(since) < SETTLES_WITHIN)
 }
 
 fn asked(thread: &v1::Thread) -> Result<Vec<Asked>, BadTime> {
