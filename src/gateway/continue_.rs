@@ -328,12 +328,16 @@ fn busy_with(standing: &Standing<'_>, found: &Found, taken_off: Option<&RunId>) 
         .iter()
         .any(|id| Some(id) != taken_off && standing.run(id).is_some_and(|run| run.queue_held))
         || taken_off.is_some_and(|id| standing.run(id).is_some_and(|run| run.queue_held));
+    let queues = found.member.machine.check_queues().is_ok();
     let hint = match standing.state() {
         _ if held => {
             "T3 holds its queue: nothing moves until t3_queue resumes it (action resume) or takes its runs out (cancel)."
         }
-        ThreadState::Question | ThreadState::Approval => {
+        ThreadState::Question | ThreadState::Approval if queues => {
             "It waits for an answer: see `pending` in t3_thread, then t3_answer. Or pass when_busy: steer, restart or queue."
+        }
+        ThreadState::Question | ThreadState::Approval => {
+            "It waits for an answer: see `pending` in t3_thread, then t3_answer."
         }
         ThreadState::Gone
         | ThreadState::Running
@@ -346,7 +350,11 @@ fn busy_with(standing: &Standing<'_>, found: &Found, taken_off: Option<&RunId>) 
         | ThreadState::Cancelled
         | ThreadState::RolledBack
         | ThreadState::Idle => {
-            "Wait with t3_wait, or pass when_busy: queue (after it), steer (into it) or restart (in place of it)."
+            if queues {
+                "Wait with t3_wait, or pass when_busy: queue (after it), steer (into it) or restart (in place of it)."
+            } else {
+                "Wait with t3_wait, or stop it with t3_interrupt: this T3 has no queue."
+            }
         }
     };
     let mut error = ToolError::new(

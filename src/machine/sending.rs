@@ -4,6 +4,10 @@
 //! that was lost is asked for again with the same command id over the next connection: T3 answers a repeated id with the first result.
 //! Nothing is ever sent a second time under another id. Called by `gateway`, through [`Machine`].
 
+#[cfg(test)]
+mod tests;
+mod waiting;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,24 +16,17 @@ use tokio::time::Instant;
 
 use super::dialect::{Call, Dialect};
 use super::domain::{
-    Answer, InteractionMode, Launch, Launched, NewProject, Project, Respond, RuntimeMode, SendMessage, Thread,
+    Answer, InteractionMode, Launch, Launched, NewProject, Project, Respond, RuntimeMode, SendMessage,
 };
 use super::error::MachineError;
 use super::link::Link;
 use super::session::CallError;
 use super::{Core, Machine};
-use crate::lifecycle::{RequestClass, RequestFacts, RunState, classify_request, fold, observe};
+use crate::lifecycle::{RequestClass, RequestFacts, classify_request, fold};
 use crate::protocol::{CommandId, ProviderInstanceId, RunId, ThreadId};
 
 /// T3's words for a thread that is there.
 const ALREADY_THERE: &str = "already exists";
-
-/// How long an interrupt waits for its run to begin, and how often it looks.
-const BEGINS_WITHIN: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// How long a session may take to start anew, and how many reads that show the same say that it has.
-const RESTARTS_WITHIN: Duration = Duration::from_secs(5);
-const SETTLED_READS: usize = 2;
 
 /// How often a command is sent at most, with one id, when its answer is lost.
 const TRIES: usize = 3;
@@ -87,12 +84,6 @@ impl Machine {
             run: None,
             resumed: false,
         })
-    }
-
-    /// Whether the thread is there, can run, and nothing was said in it.
-    async fn is_blank(&self, thread: &ThreadId) -> bool {
-        let shown = self.read_thread_anew(thread).await;
-        shown.is_ok_and(|shown| !shown.head.archived && !shown.facts.deleted && shown.messages.is_empty())
     }
 
     /// Sends a message to a thread; the sequence of the write. Refuses a deleted thread before sending, and a provider on which the run
@@ -197,29 +188,6 @@ impl Machine {
         Ok(sequence)
     }
 
-    /// The thread once the run's turn has begun, or after a while: before that T3 takes an interrupt and may lose it.
-    async fn begun(&self, thread: &ThreadId, run: &RunId) -> Result<Thread, MachineError> {
-        let deadline = Instant::now() + BEGINS_WITHIN;
-        let mut changes = self.watch_thread(thread);
-        loop {
-            changes.mark_unchanged();
-            let shown = self.read_thread_anew(thread).await?;
-            let state = shown.facts.runs.iter().find(|fact| fact.id == *run);
-            let state = state.map(|fact| RunState::INITIAL.on(observe(fact, &shown.facts)).to);
-            match state {
-                Some(RunState::Starting) if Instant::now() < deadline => {}
-                Some(state) if state.is_ended() => {
-                    return Err(MachineError::Rejected {
-                        tag: String::new(),
-                        message: format!("the run {run} is not interruptible any more: it is {}", state.as_str()),
-                    });
-                }
-                Some(_) | None => return Ok(shown),
-            }
-            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
-        }
-    }
-
     /// Says so where T3 has no queues: there is nothing to change then, and never will be.
     pub fn check_queues(&self) -> Result<(), MachineError> {
         self.core.link()?.dialect.check_queues()
@@ -282,35 +250,6 @@ impl Machine {
             .await?;
         self.session_settled(thread).await;
         Ok(sequence)
-    }
-
-    /// Waits for the agent's session to be what it will be after another mode, where T3 starts it anew for that: the end of the old one is told
-    /// late, and would be taken for that of a turn that had begun by then.
-    async fn session_settled(&self, thread: &ThreadId) {
-        let Ok(link) = self.core.link() else { return };
-        if !link.dialect.restarts_for_modes() {
-            return;
-        }
-        let deadline = Instant::now() + RESTARTS_WITHIN;
-        let (mut last, mut same) = (None, 0);
-        while same < SETTLED_READS && Instant::now() < deadline {
-            // What cannot be read is no reason not to send.
-            let Ok(shown) = self.read_thread_anew(thread).await else {
-                return;
-            };
-            if matches!(shown.session.as_deref(), None | Some("stopped" | "error")) && last.is_none() {
-                return;
-            }
-            let seen = (shown.session.clone(), shown.updated_at);
-            let starts = shown.session.as_deref() == Some("starting");
-            same = if last.as_ref() == Some(&seen) && !starts {
-                same + 1
-            } else {
-                0
-            };
-            last = Some(seen);
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
     }
 
     /// Puts the thread into the archive, or takes it out. T3 does so whatever the thread does: some providers lose the run over it.
@@ -488,6 +427,3 @@ fn check_answer(request: &RequestFacts, answer: &Answer) -> Result<(), MachineEr
         request.id, request.kind
     )))
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,13 +3,15 @@
 //! No I/O, no clock. It decides nothing about runs itself: the trackers do. It knows which thread is due when, so that a hundred thousand
 //! quiet threads cost nothing but memory.
 
+mod first;
+mod sight;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::WatchSettings;
 use super::beginning::Beginning;
@@ -22,9 +24,6 @@ use crate::lifecycle::{Outage, ReadNeed, RunFacts, Tracker, Watch};
 use crate::machine::{RuntimeMode, Thread, ThreadRow};
 use crate::protocol::{EnvironmentId, ThreadId};
 use crate::store::{Batch, ReceiptUpdate, Tracked};
-
-/// How long after a read that came to nothing a thread that is not followed yet is read again.
-const BEGIN_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug)]
@@ -302,45 +301,6 @@ impl Roster {
         self.look_after(id, thread, now);
     }
 
-    /// Somebody read a thread, in that environment, for a reason of his own, and what it asks there may be over at the next read. False while
-    /// nothing can be made of it: the machine was not looked at yet, or the thread not since a gap.
-    pub fn handle_sight(
-        &mut self,
-        id: &ThreadId,
-        thread: &Thread,
-        environment: Option<&EnvironmentId>,
-        project: Option<&str>,
-        now: Timestamp,
-    ) -> bool {
-        if self.online_since.is_none() || environment != self.environment.as_ref() || self.begins(id) {
-            return false;
-        }
-        let Some(entry) = self.threads.get_mut(id) else {
-            return true;
-        };
-        let edition = Edition::of(thread);
-        // Who has seen a later state knows that this one is over.
-        if edition < entry.newest || entry.tracker.knows_what_is_asked(&thread.facts) {
-            return true;
-        }
-        let messages = messages(thread);
-        if !entry.tracker.handle_sight(&read_facts(thread, &messages), now) {
-            return false;
-        }
-        entry.newest = edition;
-        entry.overtaken_by = Some(edition);
-        let head = &thread.head;
-        note_head(
-            entry,
-            &mut self.places,
-            &mut self.changed,
-            id,
-            (&head.title, &head.project, project),
-        );
-        self.look_after(id, Some(thread), now);
-        true
-    }
-
     /// The time that [`Self::poll_timeout`] named has come.
     pub fn handle_time(&mut self, now: Timestamp) {
         self.outage.handle_time(now);
@@ -470,16 +430,6 @@ impl Roster {
         self.batch.settled.push((client, request, taken));
     }
 
-    fn stop_beginning(&mut self, id: &ThreadId) {
-        let Some(begin) = self.beginning.remove(id) else { return };
-        if begin.is_taken_over() {
-            self.batch.taken_over.push((self.machine.clone(), id.clone()));
-        }
-        for (client, request, opened) in begin.receipts {
-            self.take_receipt(client, request, opened);
-        }
-    }
-
     fn forget(&mut self, id: &ThreadId) {
         if let Some(entry) = self.threads.remove(id) {
             if let Some(due) = entry.due {
@@ -487,39 +437,6 @@ impl Roster {
             }
             self.changed.remove(id);
             self.batch.forget.push((self.machine.clone(), id.clone()));
-        }
-    }
-
-    /// The first whole read of a thread that was there before.
-    fn handle_first_read(&mut self, id: &ThreadId, outcome: Outcome<'_>, project: Option<&str>, now: Timestamp) {
-        let Some(begin) = self.beginning.get_mut(id) else {
-            return;
-        };
-        let again = now.saturating_add(BEGIN_AGAIN).unwrap_or(now);
-        // What was wanted before the machine answered did not know where.
-        begin.environment = begin.environment.take().or_else(|| self.environment.clone());
-        match outcome {
-            Outcome::Read(thread) => {
-                let messages = messages(thread);
-                match begin.begin(id, &read_facts(thread, &messages), self.settings.limits, now) {
-                    Ok(mut entry) => {
-                        self.stop_beginning(id);
-                        let head = &thread.head;
-                        note_head(
-                            &mut entry,
-                            &mut self.places,
-                            &mut self.changed,
-                            id,
-                            (&head.title, &head.project, project),
-                        );
-                        self.threads.insert(id.clone(), Box::new(entry));
-                        self.changed.insert(id.clone());
-                    }
-                    Err(_) => begin.handle_failure(again),
-                }
-            }
-            Outcome::NotFound if !begin.waits_for_message() || begin.orphaned => self.stop_beginning(id),
-            Outcome::NotFound | Outcome::Failed => begin.handle_failure(again),
         }
     }
 }

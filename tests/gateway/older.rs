@@ -213,6 +213,8 @@ async fn what_protocol_1_lacks_is_refused_with_the_version_that_has_it() {
         .await
         .unwrap_err();
     assert_eq!(error.code, ErrorCode::ThreadBusy);
+    let hint = error.hint.unwrap_or_default();
+    assert!(!hint.contains("when_busy"), "what it offers has to be there: {hint}");
     let starts = simulator
         .received()
         .iter()

@@ -4,8 +4,8 @@ use serde_json::value::RawValue;
 
 use super::commands::lacks;
 use super::memory::{LastRead, Memory};
+use super::session::Session;
 use super::shell::Snapshot;
-use super::turns::Session;
 use super::{BadTime, selection, time, v2::read};
 use crate::lifecycle::{RunFacts, RunObservation, ThreadFacts, observe_run};
 use crate::machine::dialect::rows::id_of;

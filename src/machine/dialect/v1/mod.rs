@@ -25,6 +25,8 @@ mod archive;
 mod commands;
 mod memory;
 mod requests;
+mod session;
+mod settling;
 mod shell;
 mod thread;
 mod turns;
