@@ -85,16 +85,24 @@ fn member_type(union: &str, word: &str) -> String {
     format!("{union}{}", word.to_upper_camel_case())
 }
 
+/// What the types of the members were called that the contract's unions lack.
+fn gone_members(contract: &Contract, selection: &Selection) -> BTreeSet<String> {
+    let mut gone = BTreeSet::new();
+    for (union, listed) in &selection.members {
+        let words = union_words(contract, selection, union).ok().flatten();
+        let lacks = |word: &&String| words.as_ref().is_some_and(|words| !words.contains(word));
+        gone.extend(listed.iter().filter(lacks).map(|word| member_type(union, word)));
+    }
+    gone
+}
+
 /// Fields that we fill and that are gone, and fields that T3 requires and we do not fill.
 fn sends(contract: &Contract, selection: &Selection) -> Vec<Error> {
     let mut found = Vec::new();
-    let members = selection.members.iter();
-    let members: BTreeSet<String> = members
-        .flat_map(|(union, words)| words.iter().map(|word| member_type(union, word)))
-        .collect();
+    let gone = gone_members(contract, selection);
     for (name, filled) in &selection.sends {
         // A member that is gone is told of once.
-        if members.contains(name) && !contract.defs.contains_key(name) {
+        if gone.contains(name) && !contract.defs.contains_key(name) {
             continue;
         }
         let at = format!("sends.{name}");

@@ -35,10 +35,14 @@ pub(super) fn answer(line: Arguments<'_>) -> Result<(), Failure> {
 pub(super) async fn unread() {
     let stdout = std::io::stdout().as_fd().try_clone_to_owned();
     // Unchecked, since its mode stays as it is: nothing is written this way.
-    match stdout.and_then(pipe::Sender::from_owned_fd_unchecked) {
-        Ok(stdout) => drop(stdout.ready(Interest::ERROR).await),
-        Err(_) => std::future::pending().await,
+    if let Ok(stdout) = stdout.and_then(pipe::Sender::from_owned_fd_unchecked) {
+        while let Ok(ready) = stdout.ready(Interest::ERROR).await {
+            if ready.is_error() {
+                return;
+            }
+        }
     }
+    std::future::pending().await
 }
 
 /// A line to stderr.

@@ -328,7 +328,7 @@ fn busy_with(standing: &Standing<'_>, found: &Found, taken_off: Option<&RunId>) 
         .iter()
         .any(|id| Some(id) != taken_off && standing.run(id).is_some_and(|run| run.queue_held))
         || taken_off.is_some_and(|id| standing.run(id).is_some_and(|run| run.queue_held));
-    let queues = found.member.machine.check_queues().is_ok();
+    let queues = !matches!(found.member.machine.check_queues(), Err(MachineError::NeedsNewer(_)));
     let hint = match standing.state() {
         _ if held => {
             "T3 holds its queue: nothing moves until t3_queue resumes it (action resume) or takes its runs out (cancel)."

@@ -15,6 +15,8 @@ use crate::store::{NewReceipt, StoreError};
 
 /// How many wishes may wait for one machine's turn. Who has another one for it waits; who has one for another machine does not.
 pub const WAITING: usize = 1_024;
+/// How many of those that nothing hangs on may: each holds a whole thread.
+pub const OFFERED: usize = 16;
 
 /// What is wanted.
 #[derive(Debug)]
@@ -67,7 +69,7 @@ pub enum Wish {
 }
 
 impl Wish {
-    /// The machine whose room it takes: of each call there is one. What goes to all, or comes from the operator, takes none.
+    /// The machine whose room it takes. What goes to all, or comes from the operator, takes none.
     fn machine(&self) -> Option<&str> {
         match self {
             Self::TakeUp(receipt) => Some(&receipt.machine),
@@ -136,7 +138,14 @@ pub struct WatchedThread {
 #[derive(Clone, Debug)]
 pub struct Tracking {
     to: mpsc::Sender<Said>,
-    rooms: Arc<Mutex<HashMap<String, Arc<Semaphore>>>>,
+    rooms: Arc<Mutex<HashMap<String, Room>>>,
+}
+
+/// The room for one machine's wishes.
+#[derive(Clone, Debug)]
+struct Room {
+    wished: Arc<Semaphore>,
+    offered: Arc<Semaphore>,
 }
 
 impl Tracking {
@@ -151,7 +160,7 @@ impl Tracking {
     pub async fn wish(&self, wish: Wish) {
         let room = match wish.machine() {
             // It is never closed.
-            Some(machine) => self.room(machine).acquire_owned().await.ok(),
+            Some(machine) => self.room(machine).wished.acquire_owned().await.ok(),
             None => None,
         };
         if self.to.send(Said { wish, room }).await.is_err() {
@@ -161,21 +170,26 @@ impl Tracking {
 
     /// Says what is wanted if there is room for it; nothing hangs on it.
     pub fn offer(&self, wish: Wish) {
-        let room = wish.machine().map(|machine| self.room(machine).try_acquire_owned());
+        let room = wish
+            .machine()
+            .map(|machine| self.room(machine).offered.try_acquire_owned());
         let said = room.transpose().ok().map(|room| Said { wish, room });
         if said.is_none_or(|said| self.to.try_send(said).is_err()) {
             tracing::debug!("there is no room for a wish that nothing hangs on");
         }
     }
 
-    fn room(&self, machine: &str) -> Arc<Semaphore> {
+    fn room(&self, machine: &str) -> Room {
         // Nothing is half done under this lock.
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(room) = rooms.get(machine) {
-            return Arc::clone(room);
+            return room.clone();
         }
-        let room = Arc::new(Semaphore::new(WAITING));
-        rooms.insert(machine.to_owned(), Arc::clone(&room));
+        let room = Room {
+            wished: Arc::new(Semaphore::new(WAITING)),
+            offered: Arc::new(Semaphore::new(OFFERED)),
+        };
+        rooms.insert(machine.to_owned(), room.clone());
         room
     }
 

@@ -197,6 +197,23 @@ fn contracts_of_two_protocols_are_not_compared_and_others_than_known_not_judged(
 }
 
 #[test]
+fn a_command_whose_type_alone_has_another_name_is_told_of_once_as_one_that_has_gone_is() {
+    let place = Place::new();
+    let text = std::fs::read_to_string(newest()).unwrap();
+    let renamed = text.replace("CommandRunInterrupt", "CommandRunHalt");
+    let gone = renamed.replace("\"run.interrupt\"", "\"run.halt\"");
+    for (text, told) in [
+        (renamed, "sends.CommandRunInterrupt: "),
+        (gone, "members.Command: lists `run.interrupt`"),
+    ] {
+        let ran = run(&["check"], &[&file(&place, "renamed.json", &text)]);
+        assert_eq!(ran.code, Some(1), "{}", ran.out);
+        let lines: Vec<&str> = ran.out.lines().collect();
+        assert!(lines.len() == 1 && lines[0].contains(told), "{}", ran.out);
+    }
+}
+
+#[test]
 fn a_made_up_t3_stops_with_a_line_for_each_and_fits_once_each_is_decided() {
     let place = Place::new();
     let contract = file(&place, "made-up.json", &made_up().to_string());

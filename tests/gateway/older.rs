@@ -470,18 +470,19 @@ async fn a_message_right_after_an_interrupt_is_not_taken_into_what_is_being_stop
 async fn what_ended_in_the_archive_while_the_gateway_was_away_is_told_as_what_it_was() {
     let (simulator, folder) = (older().await, tempdir().unwrap());
     let house = KeptHouse::over(folder.path(), &simulator).await;
-    let started = house.start("sleep 1").await;
-    house.until(&started.thread_id, |view| view.state == "running").await;
+    let started = house.start("approve ls").await;
+    assert_eq!(house.until_events(1).await[0].kind, "approval");
     house.end().await;
-    let ended = || simulator.projection(&started.thread_id).unwrap()["thread"]["latestTurn"]["state"] == "completed";
-    while !ended() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let shown = || simulator.projection(&started.thread_id).unwrap()["thread"].clone();
+    let accept = json!({"type": "thread.approval.respond", "commandId": "theirs too", "threadId": started.thread_id,
+        "requestId": shown()["activities"][0]["payload"]["requestId"], "decision": "accept", "createdAt": "2026-12-01T00:00:00Z"});
+    simulator.command(&accept).unwrap();
+    eventually("it is over", || shown()["latestTurn"]["state"] == "completed").await;
     let archive = json!({"type": "thread.archive", "commandId": "theirs", "threadId": started.thread_id});
     simulator.command(&archive).unwrap();
     let house = KeptHouse::over(folder.path(), &simulator).await;
-    let events = house.until_events(1).await;
-    let body: Value = serde_json::from_str(&events[0].body).unwrap();
+    let events = house.until_events(2).await;
+    let body: Value = serde_json::from_str(&events[1].body).unwrap();
     assert_eq!(
         (&body["event"], &body["reason"], &body["partial"]),
         (&json!("completed"), &Value::Null, &json!(true)),

@@ -10,7 +10,7 @@ use t3code_mcp::simulator::{Simulator, SimulatorOptions, Timing};
 use crate::client::{Http, Socket};
 
 /// Longer than any recorded turn takes.
-const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a read is tried again that does not show enough yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 

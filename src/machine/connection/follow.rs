@@ -157,7 +157,7 @@ fn begun_anew(core: &Core, dialect: &dyn Dialect, values: &[Box<RawValue>]) -> O
     let before = core.memory.started_at();
     let said = values.iter().any(|value| dialect.handle_start_item(value));
     (said && core.memory.started_at() != before).then(|| MachineError::Unreachable {
-        reason: "T3 has begun anew: it is connected to again".to_owned(),
+        reason: "T3 said only now when it began: it is connected to again, to read in that light".to_owned(),
     })
 }
 

@@ -163,6 +163,7 @@ fn meet(core: &Core, descriptor: &Descriptor, standing: &mut Option<Connected>) 
         if core.state.handle_new_environment() {
             core.reads.forget_all();
         }
+        core.memory.forget();
     }
     core.state.handle_status(|status| {
         status.environment = Some(descriptor.environment_id.clone());

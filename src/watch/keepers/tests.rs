@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::fleet::Rules;
-use crate::gateway::tracking::{Fate, Tracking, WAITING};
+use crate::gateway::tracking::{Fate, OFFERED, Tracking, WAITING};
 use crate::machine::MachineSettings;
 use crate::protocol::{MessageId, ThreadId};
 use crate::store::LEDGER_FILE;
@@ -114,8 +114,10 @@ async fn a_machine_that_is_stuck_delays_no_other_and_takes_no_more_than_its_room
         }
     })
     .await;
-    // Who offers what nothing hangs on is not kept either.
-    tracking.offer(settle("stuck"));
+    // Who offers what nothing hangs on is not kept either, and takes little.
+    for _ in 0..3 * OFFERED {
+        tracking.offer(settle("stuck"));
+    }
     for _ in 0..3 * WAITING {
         soon(tracking.wish(settle("other"))).await;
         loop {
@@ -126,11 +128,11 @@ async fn a_machine_that_is_stuck_delays_no_other_and_takes_no_more_than_its_room
         }
     }
     // Two ask all keepers.
-    assert!(stuck.len() <= WAITING + 2, "{}", stuck.len());
+    assert!(stuck.len() <= WAITING + OFFERED + 2, "{}", stuck.len());
     assert_eq!(said.load(Ordering::Relaxed), WAITING);
     assert!(!at_rest.is_finished() && !listed.is_finished());
     // What is heard makes room.
-    for _ in 0..3 * WAITING {
+    for _ in 0..3 * WAITING + OFFERED {
         while !matches!(soon(stuck.recv()).await.unwrap().wish, Wish::Settle { .. }) {}
     }
     soon(at_rest).await.unwrap();
@@ -149,7 +151,7 @@ async fn who_asks_all_keepers_again_and_again_takes_no_more_than_the_room_of_a_s
         drop(answer);
         tokio::task::yield_now().await;
     }
-    assert!(stuck.len() <= ASKING, "{}", stuck.len());
+    assert!((1..=ASKING).contains(&stuck.len()), "{}", stuck.len());
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::commands::lacks;
 use super::memory::{LastRead, Memory};
 use super::session::Session;
 use super::shell::Snapshot;
-use super::{BadTime, selection, time, v2::read};
+use super::{BadTime, maybe_time, selection, time, v2::read};
 use crate::lifecycle::{RunFacts, RunObservation, ThreadFacts, observe_run};
 use crate::machine::dialect::rows::id_of;
 use crate::machine::domain::{Thread, ThreadHead};
@@ -49,7 +49,12 @@ fn thread(row: v1::ThreadShell, sequence: u64, known: &[RunFacts], memory: &Memo
         matches!(observed, RunObservation::Running | RunObservation::Starting)
     });
     if let Some(run) = newest {
-        conclude(run, turn.as_deref(), &row, &session, memory)?;
+        if turn.is_none() && has_later_turn(run, &row)? {
+            // What became of it is shown nowhere.
+            runs.pop();
+        } else {
+            conclude(run, turn.as_deref(), &row, &session, memory)?;
+        }
     }
     let unknown_words = super::unknown::of_row(&row);
     let model = selection(row.model_selection);
@@ -88,6 +93,16 @@ fn thread(row: v1::ThreadShell, sequence: u64, known: &[RunFacts], memory: &Memo
             archived: true,
         },
     })
+}
+
+/// Whether the turn that the row shows may be of a message that came after the run's.
+fn has_later_turn(run: &RunFacts, row: &v1::ThreadShell) -> Result<bool, BadTime> {
+    let asked_at = maybe_time("latestUserMessageAt", row.latest_user_message_at.as_ref())?;
+    let is_own = match &row.latest_turn {
+        Some(newest) => time("latestTurn.requestedAt", &newest.requested_at)? == run.requested_at,
+        None => false,
+    };
+    Ok(!is_own && asked_at.is_some_and(|at| at > run.requested_at))
 }
 
 /// What became of the run since the thread was read.

@@ -47,6 +47,11 @@ struct Inner {
 }
 
 impl Memory {
+    /// Another database answers: nothing of before holds there.
+    pub(in crate::machine) fn forget(&self) {
+        *self.inner() = Inner::default();
+    }
+
     /// The server process that answers now began then.
     pub(super) fn handle_started(&self, at: Timestamp) {
         self.inner().started_at = Some(at);
@@ -109,12 +114,9 @@ impl Memory {
         self.inner().died.get(turn).is_some()
     }
 
-    /// We send the message now; a repetition of it is no other one.
+    /// We send the message now. A call that came to nothing is repeated with the same id: its last try counts.
     pub(super) fn handle_sent(&self, message: &MessageId, now: Timestamp) {
-        let mut inner = self.inner();
-        if inner.sent.get(message).is_none() {
-            inner.sent.insert(message.clone(), now);
-        }
+        self.inner().sent.insert(message.clone(), now);
     }
 
     /// When we sent the message, by our own clock: the server's may be another.

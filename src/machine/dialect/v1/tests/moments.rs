@@ -193,8 +193,9 @@ fn how_long_a_message_of_ours_waits_is_told_by_our_own_clock() {
     with(&mut body, "messages", message("m2", "user", "more", Value::Null, 4));
     let memory = Memory::default();
     // The server's clock is behind by two months.
+    memory.handle_sent(&MessageId("m2".to_owned()), Timestamp::UNIX_EPOCH);
+    // The first try came to nothing.
     memory.handle_sent(&MessageId("m2".to_owned()), later());
-    memory.handle_sent(&MessageId("m2".to_owned()), Timestamp::MAX);
     assert_eq!(statuses(&decode(&body, &memory)), ["completed", "starting"]);
     assert_eq!(
         statuses(&read_at(&body, &memory, "2026-12-01T00:02:01Z")),
@@ -290,6 +291,13 @@ fn an_archived_thread_that_was_never_read_is_told_of_by_what_was_known_of_it() {
     };
     assert_eq!(statuses(&read(std::slice::from_ref(&known))), ["completed"]);
     assert!(read(&[]).facts.runs.is_empty());
+
+    // The turn that is shown is that of a message that somebody sent since.
+    let mut later = in_archive(&body);
+    later["threads"][0]["latestUserMessageAt"] = json!(AT[1]);
+    later["threads"][0]["latestTurn"]["requestedAt"] = json!(AT[1]);
+    let read = read_archived_thread(&raw(&later), &id, &[known], &Memory::default());
+    assert!(read.unwrap().unwrap().facts.runs.is_empty());
 }
 
 #[test]
