@@ -42,7 +42,7 @@ pub(super) async fn unread() {
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A line to stderr.
