@@ -304,11 +304,7 @@ impl Older {
 
     /// The turn stays interrupted, though the session goes on to an error.
     pub(super) fn lost(&mut self, ix: usize, now: Stamp) {
-        self.start_failed(
-            ix,
-            now,
-            "ProviderAdapterSessionNotFoundError: Unknown grok adapter thread",
-        );
+        self.start_failed(ix, now, LOST);
     }
 
     /// An agent that is there begins anew for another mode; the end of the one before is told after that.
